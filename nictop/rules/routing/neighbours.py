@@ -14,6 +14,7 @@ from nictop.probe.records import Link, Neighbour
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.profiles.outward import NetworkPlace
 from nictop.rules.registry import Family, Outcomes, pair_rule
 from nictop.rules.routing.facts import (
     ANSWERING,
@@ -23,8 +24,9 @@ from nictop.rules.routing.facts import (
     neighbour,
     neighbour_evidence,
     resolves_neighbours,
+    unanswered,
 )
-from nictop.rules.routing.peers import Peer, peers
+from nictop.rules.routing.peers import Peer, peers, places
 from nictop.rules.routing.segments import LinkKey, Segments, Sighting, segments
 from nictop.rules.subjects import PARAVIRTUAL_BUSES, link_finding
 
@@ -69,8 +71,8 @@ def link_is_in_the_network_of_another(hosts: Sequence[HostFacts]) -> Outcomes:
 
     Sources: kernel net/ipv4/arp.c arp_process; Documentation/networking/ip-sysctl.rst arp_ignore.
     """
-    known = segments(tuple(hosts))
-    if known.is_empty:
+    known = segments(tuple(hosts)) if len(hosts) > 1 else None
+    if known is None or known.is_empty:
         return
     conflicts: dict[str, list[Conflict]] = {}
     for host in hosts:
@@ -95,20 +97,24 @@ class Conflict:
 
 def _conflicts(known: Segments, host: HostFacts, hosts: Sequence[HostFacts]) -> Iterator[Conflict]:
     """At most one for each link of the host and each other host."""
-    seen: set[tuple[int, str]] = set()
+    own_keys = {place.link.ifindex: _key(host, place.link) for place in places(host)}
     connected: set[tuple[int, str]] = set()
-    found: list[Conflict] = []
-    for peer in peers(host, hosts):
-        link, other = peer.own.link, peer.other
-        key = link.ifindex, other.host.name
-        if known.are_connected(_key(host, link), _key(other.host, other.link)):
-            connected.add(key)
-        elif key not in seen:
-            sighting = _wrong_sighting(known, peer)
-            if sighting is not None:
-                seen.add(key)
-                found.append(Conflict(peer, sighting))
-    yield from (one for one in found if (one.peer.own.link.ifindex, one.peer.other.host.name) not in connected)
+
+    def is_suspect(mine: NetworkPlace, place: NetworkPlace) -> bool:
+        """They have met, but not by these two links."""
+        key = own_keys[mine.link.ifindex]
+        if known.are_connected(key, _key(place.host, place.link)):
+            connected.add((mine.link.ifindex, place.host.name))
+            return False
+        return bool(known.between(key, place.host.name))
+
+    found: dict[tuple[int, str], Conflict] = {}
+    for peer in peers(host, hosts, is_suspect):
+        key = peer.own.link.ifindex, peer.other.host.name
+        sighting = _wrong_sighting(known, peer) if key not in found else None
+        if sighting is not None:
+            found[key] = Conflict(peer, sighting)
+    yield from (conflict for key, conflict in found.items() if key not in connected)
 
 
 def _wrong_sighting(known: Segments, peer: Peer) -> Sighting | None:
@@ -286,13 +292,18 @@ def watched_hosts_do_not_answer_each_other(hosts: Sequence[HostFacts]) -> Outcom
     Sources: kernel net/core/neighbour.c; ip-neighbour(8).
     """
     reported: set[tuple[LinkKey, LinkKey]] = set()
-    for host in hosts:
-        if host.inventory.routing is None:
+    for host in hosts if len(hosts) > 1 else ():
+        failed = unanswered(host)
+        if not failed:
             continue
-        for peer in peers(host, hosts):
+        for peer in peers(host, hosts, lambda mine, place, failed=failed: _is_failed(mine, place, failed)):  # type: ignore[misc]
             finding = _no_answer(peer, reported)
             if finding is not None:
                 yield finding
+
+
+def _is_failed(mine: NetworkPlace, place: NetworkPlace, failed: dict[tuple[int, str], Neighbour]) -> bool:
+    return (mine.link.ifindex, place.address.address) in failed
 
 
 def _no_answer(peer: Peer, reported: set[tuple[LinkKey, LinkKey]]) -> Finding | None:
