@@ -10,7 +10,9 @@ import importlib
 import json
 import os
 import shutil
+import re
 import socket
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -26,6 +28,7 @@ from tests.support.rule_cases import host_facts
 from tests.support.typed_fixes import Host, RunningHost, find_finding, fix_of, nic, pci_function, running_hosts
 
 LINUX = ("here", "peer", "hypervisor")
+PLACEHOLDERS = re.compile("'<(?:ADDRESS/PREFIX|GATEWAY)>'")
 MAC, OTHER_MAC = "02:00:00:00:00:01", "02:00:00:00:00:99"
 PEER = "nsenter --net=/proc/$OTHER/ns/net"
 PAIR = "ip link add v1 type veth peer name far1; ip link set dev far1 up; ip link set dev v1 up"
@@ -113,7 +116,7 @@ class Case:
     """Shell line that is run on the first host before the commands."""
     named: str = ""
     filled: str = ""
-    """Replaces ``'<ADDRESS/PREFIX>'``."""
+    """Replaces ``'<ADDRESS/PREFIX>'`` and ``'<GATEWAY>'``."""
     kind: str = ""
     """Kind of link that not every kernel has."""
     file: str = ""
@@ -159,6 +162,17 @@ ip address add 192.168.122.1/24 dev br0
 ip link add out type veth peer name far; ip link set dev far up; ip link set dev out up
 ip address add 192.0.2.2/24 dev out; ip route add default via 192.0.2.1
 """
+TWO_WIRES = f"""
+for i in 1 2; do
+  ip link add v$i type veth peer name p$i netns $OTHER
+  {PEER} ip link set dev p$i up; ip link set dev v$i up
+  {PEER} ip address add 10.0.$i.2/24 dev p$i; ip address add 10.0.$i.1/24 dev v$i
+done
+"""
+"""Two hosts, joined by two cables, with a subnet on each."""
+TWO_NICS = {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}}
+TWO_FAR_NICS = {"links": {"p1": nic(slot=1), "p2": nic(slot=2)}}
+ASKED = "echo > /dev/udp/{}/9"
 SWITCH_PORT = {"source": "lldpd", "chassis": "00:11:22:33:44:55", "port": "1", "capabilities": ["bridge"]}
 LOAD = {"links": {"v1": {"rx_packets": 200_000, "tx_packets": 200_000}}, "cpus": {"0": {"softirq": 80, "idle": 20}}}
 UNDERLAY = f"{PAIR}; ip address add 192.0.2.1/24 dev v1"
@@ -827,6 +841,106 @@ CASES = (
             ),
         ),
     ),
+    Case(
+        "gateway_does_not_answer",
+        "v1",
+        (
+            Host("true", TWO_FAR_NICS),
+            Host(f"{TWO_WIRES} ip route add default via 10.0.1.253; {ASKED.format('203.0.113.9')}", TWO_NICS),
+        ),
+        filled="10.0.1.2",
+    ),
+    Case(
+        "gateway_does_not_answer",
+        "v1",
+        (
+            Host("true", TWO_FAR_NICS),
+            Host(
+                f"{TWO_WIRES} ip route add default via 10.9.0.1 dev v1 onlink metric 7; {ASKED.format('203.0.113.9')}",
+                TWO_NICS,
+            ),
+        ),
+        named="in another subnet",
+        filled="10.0.1.2",
+    ),
+    Case(
+        "gateway_is_outside_its_subnets",
+        "v1",
+        (
+            Host("true", TWO_FAR_NICS),
+            Host(
+                f"{TWO_WIRES} ip route add default via 10.0.1.2; ip address add 10.0.3.1/24 dev v1; "
+                "ip address del 10.0.1.1/24 dev v1",
+                TWO_NICS,
+            ),
+        ),
+        filled="10.0.3.2",
+    ),
+    Case(
+        "policy_rule_leads_to_an_empty_table",
+        "v2",
+        (Host(f"{TWO_SUBNETS} ip rule add from 10.0.2.2 table 77", TWO_NICS),),
+    ),
+    Case(
+        "policy_rule_leads_to_an_empty_table",
+        "v2",
+        (Host(f"{TWO_SUBNETS} ip rule add from 10.0.2.2 table 77", TWO_NICS),),
+        fix="Or remove the rule",
+        named="removed",
+    ),
+    Case(
+        "route_refuses_what_the_host_needs",
+        "v1",
+        (Host(f"{TWO_SUBNETS} ip route add unreachable 10.0.1.1", TWO_NICS),),
+    ),
+    Case(
+        "route_refuses_what_the_host_needs",
+        "",
+        (
+            Host(
+                f"{TWO_SUBNETS} ip route change default via 10.0.1.1 metric 0; ip route del default; "
+                "ip route add default via 10.0.1.1 metric 50; ip route add blackhole default metric 7",
+                TWO_NICS,
+            ),
+        ),
+        named="default route",
+    ),
+    Case(
+        "route_refuses_a_watched_host",
+        "v1",
+        (Host("true", TWO_FAR_NICS), Host(f"{TWO_WIRES} ip route add unreachable 10.0.1.2", TWO_NICS)),
+    ),
+    Case(
+        "route_refuses_a_watched_host",
+        "v1",
+        (Host("true", TWO_FAR_NICS), Host(f"{TWO_WIRES} ip rule add from 10.0.1.1 to 10.0.1.0/28 prohibit", TWO_NICS)),
+        named="by a rule",
+    ),
+    Case(
+        "watched_host_is_routed_by_another_nic",
+        "v1",
+        (
+            Host("true", TWO_FAR_NICS),
+            Host(f"{TWO_WIRES} ip route add 10.0.1.2 dev v2; {ASKED.format('10.0.1.2')}", TWO_NICS),
+        ),
+    ),
+    Case(
+        "part_of_a_subnet_is_routed_by_another_nic",
+        "v1",
+        (Host(f"{TWO_SUBNETS} ip route add 10.0.1.64/26 via 10.0.2.1 metric 3", TWO_NICS),),
+    ),
+    Case(
+        "router_advertisements_are_ignored",
+        "v1",
+        (
+            Host(
+                f"{PAIR}; ip address add 2001:db8::5/64 dev v1 nodad valid_lft 3600 preferred_lft 3600; "
+                "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding",
+                {"links": {"v1": nic()}},
+                ipv6=True,
+            ),
+        ),
+    ),
 )
 
 IRQ = "interrupts belong to the whole machine, and no link of a namespace has any"
@@ -936,6 +1050,9 @@ NOT_TYPED = {
     "port_refuses_a_request": SRIOV,
     "vf_was_made_while_its_port_was_down": SRIOV,
     "guest_uses_another_address_than_the_port": SRIOV,
+    "ipv6_fails_on_a_virtual_function": SRIOV,
+    "link_is_in_the_network_of_another": "cables are exchanged: test_crossed_cables_are_named_until_they_are_exchanged",
+    "watched_hosts_do_not_answer_each_other": DIAGNOSTIC,
     "virtual_functions_share_an_address": SRIOV,
 }
 """Rule → why none of its commands can be run in a namespace."""
@@ -959,6 +1076,13 @@ TYPED_ELSEWHERE = {
     "networkmanager_does_not_receive_lldp": "test_networkmanager_receives_lldp",
 }
 """Rule → the test with a real NetworkManager."""
+ROUTES_WITH_NETWORKMANAGER = "tests.rules.test_routes_with_networkmanager"
+ROUTES_TYPED_ELSEWHERE = {
+    "default_route_is_missing": "test_a_deleted_default_route",
+    "profile_has_lost_its_nic": "test_a_nic_that_disappears_while_its_profile_is_active",
+    "route_of_the_profile_is_missing": "test_a_deleted_route_of_the_profile",
+}
+"""As well."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -983,7 +1107,7 @@ def test_the_finding_is_gone_after_its_commands(case: Case) -> None:
         fix = fix_of(finding, case.fix)
         commands = step_texts(fix.commands)
         if case.filled:
-            commands = [line.replace("'<ADDRESS/PREFIX>'", case.filled) for line in commands]
+            commands = [PLACEHOLDERS.sub(case.filled, line) for line in commands]
         assert not any("'<" in line for line in commands), fix
         where = place if fix.where == "here" else next(one for one in made if one is not place)
         where.run_in_bash(commands)
@@ -1090,6 +1214,99 @@ def packets_of_v2(place: RunningHost) -> tuple[int, int]:
     return link["stats64"]["tx"]["packets"], link["stats64"]["rx"]["packets"]
 
 
+CROSSED = f"""
+for i in 1 2; do
+  ip link add v$i type veth peer name p$i netns $OTHER
+  {PEER} ip link set dev p$i up; ip link set dev v$i up; ip address add 10.0.$i.1/24 dev v$i
+done
+{PEER} ip address add 10.0.1.2/24 dev p2; {PEER} ip address add 10.0.2.2/24 dev p1
+{ASKED.format("10.0.1.2")}; {ASKED.format("10.0.2.2")}
+"""
+EXCHANGED = """
+ip neigh flush all; ip address del 10.0.1.2/24 dev p2; ip address del 10.0.2.2/24 dev p1
+ip address add 10.0.1.2/24 dev p1; ip address add 10.0.2.2/24 dev p2
+"""
+
+
+def test_crossed_cables_are_named_until_they_are_exchanged() -> None:
+    """The addresses are exchanged in place of the cables. Both hosts must have seen each other again."""
+    reason = why_no_namespaces() or why_no_networkmanager()
+    if reason is not None:
+        pytest.skip(reason)
+    with running_hosts((Host("true", TWO_FAR_NICS), Host(CROSSED, TWO_NICS))) as (far, near):
+        rule = "link_is_in_the_network_of_another"
+        wait_until(lambda: find_finding((far, near), rule, "v1"))
+        finding = find_finding((far, near), rule, "v1")
+        assert finding is not None and finding.severity == "critical" and finding.host == "b"
+        assert find_finding((near,), rule, "v1") is None, "one host alone does not show it"
+        far.run_in_bash([EXCHANGED])
+        near.run_in_bash(["ip neigh flush all", ASKED.format("10.0.1.2"), ASKED.format("10.0.2.2")])
+        wait_until(lambda: find_finding((far, near), rule, "v1") is None)
+
+
+def test_all_nics_in_one_segment_are_no_crossed_cables() -> None:
+    """Any NIC answers ARP for the address of any other one there."""
+    reason = why_no_namespaces() or why_no_networkmanager()
+    if reason is not None:
+        pytest.skip(reason)
+    one_switch = f"""
+    for i in 1 2; do
+      {PEER} ip link add p$i type veth peer name s$i; {PEER} ip link set dev s$i master sw up
+      ip link add v$i type veth peer name q$i netns $OTHER; {PEER} ip link set dev q$i master sw up
+      {PEER} ip link set dev p$i up; ip link set dev v$i up
+      {PEER} ip address add 10.0.$i.2/24 dev p$i; ip address add 10.0.$i.1/24 dev v$i
+    done
+    """
+    switch = Host("ip link add sw type bridge; ip link set dev sw up", TWO_FAR_NICS)
+    with running_hosts((switch, Host(one_switch, TWO_NICS))) as (far, near):
+
+        def has_answers() -> bool:
+            routing = near.read_facts().inventory.routing
+            answered = {one.address for one in routing.neighbours if one.mac} if routing is not None else set()
+            return {"10.0.1.2", "10.0.2.2"} <= answered
+
+        for _ in range(5):  # whichever NIC answers first
+            near.run_in_bash(["ip neigh flush all", ASKED.format("10.0.1.2"), ASKED.format("10.0.2.2")])
+            wait_until(has_answers)
+            assert find_finding((far, near), "link_is_in_the_network_of_another", "v1") is None
+
+
+ADVERTISE = """
+import socket, struct
+with socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6) as s:
+    index = socket.if_nametoindex("p1")
+    s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, 255)
+    s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+    prefix = struct.pack("!BBBBIII", 3, 4, 64, 0xc0, 2592000, 604800, 0) + socket.inet_pton(10, "2001:db8:1::")
+    s.sendto(struct.pack("!BBHBBHII", 134, 0, 0, 64, 0, 1800, 0, 0) + prefix, ("ff02::1", 0, 0, index))
+"""
+
+
+def test_the_route_of_a_router_returns_after_the_command() -> None:
+    """Forwarding removes the default route, the next advertisement is ignored, and one after the command is not."""
+    reason = why_no_namespaces() or why_no_networkmanager()
+    if reason is not None:
+        pytest.skip(reason)
+    rule = "router_advertisements_are_ignored"
+    router, host = Host("true", ipv6=True), Host(BETWEEN, {"links": {"v1": nic()}}, ipv6=True)
+    with running_hosts((router, host)) as (far, near):
+
+        def gateway() -> bool:
+            """Another advertisement, and whether there is a default route then."""
+            far.manager.run([sys.executable, "-c", ADVERTISE], check=False)  # at first without a link-local address
+            return any(one.family == "ipv6" for one in near.read_facts().links_by_name["v1"].default_routes)
+
+        wait_until(gateway)
+        assert find_finding((near,), rule, "v1") is None
+        near.run_in_bash(["sysctl -qw net.ipv6.conf.all.forwarding=1"])
+        assert not gateway() and not gateway()
+        finding = find_finding((near,), rule, "v1")
+        assert finding is not None and finding.severity == "critical"
+        near.run_in_bash(fix_of(finding, "").commands)
+        wait_until(gateway)
+        assert find_finding((near,), rule, "v1") is None
+
+
 # --------------------------------------------------------------------------------------------------- every rule listed
 
 
@@ -1106,8 +1323,9 @@ def rules_with_commands() -> set[str]:
 
 
 def test_every_rule_with_commands_is_tested_or_listed_with_a_reason() -> None:
-    typed = {case.rule for case in CASES} | set(TYPED_ELSEWHERE)
+    typed = {case.rule for case in CASES} | set(TYPED_ELSEWHERE) | set(ROUTES_TYPED_ELSEWHERE)
     assert typed.isdisjoint(NOT_TYPED)
     assert rules_with_commands() == typed | set(NOT_TYPED)
-    elsewhere = importlib.import_module(WITH_NETWORKMANAGER)
-    assert all(hasattr(elsewhere, test) for test in TYPED_ELSEWHERE.values())
+    for name, tests in ((WITH_NETWORKMANAGER, TYPED_ELSEWHERE), (ROUTES_WITH_NETWORKMANAGER, ROUTES_TYPED_ELSEWHERE)):
+        elsewhere = importlib.import_module(name)
+        assert all(hasattr(elsewhere, test) for test in tests.values())

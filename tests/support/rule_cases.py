@@ -241,13 +241,15 @@ ROUTE: dict[str, Any] = {"type": "unicast", "table": 254, "protocol": 3}
 
 
 def routing_of(routing: dict[str, Any] | None, ifindexes: dict[str, int]) -> dict[str, Any] | None:
-    """The record, with the indexes of the links."""
+    """The record, with the indexes of the links; without what belongs to a link that the host does not have."""
     if routing is None:
         return None
+
+    def is_there(one: dict[str, Any]) -> bool:
+        return one.get("ifindex") is None or one["ifindex"] in ifindexes
+
     indexed = {
-        part: [
-            {**one, "ifindex": ifindexes.get(one.get("ifindex"), one.get("ifindex"))} for one in routing.get(part, ())
-        ]
+        part: [{**one, "ifindex": ifindexes.get(one.get("ifindex"))} for one in routing.get(part, ()) if is_there(one)]
         for part in ("neighbours", "routes")
     }
     neighbours = [{"nud_state": "reachable", **one} for one in indexed["neighbours"]]

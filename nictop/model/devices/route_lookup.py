@@ -7,9 +7,8 @@ more (user, port, protocol, VRF) is not known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from nictop.model.text.ip_addresses import parse_ip_address, parse_network
 from nictop.probe.records import PolicyRule, Routing, TableRoute
@@ -64,24 +63,33 @@ class RoutingTables:
     def __init__(self, routing: Routing) -> None:
         self.is_complete = not {"routes", "rules"} & set(routing.unreadable)
         self.routes = routing.routes
-        self._rules = {family: [one for one in routing.rules if one.family == family] for family in BITS}
-        self._tables: dict[tuple[str, int], dict[int, dict[int, list[TableRoute]]]] = {}
-        for route in routing.routes:
+        self.rules = routing.rules
+
+    @cached_property
+    def _rules(self) -> dict[str, list[PolicyRule]]:
+        """By family."""
+        return {family: [one for one in self.rules if one.family == family] for family in BITS}
+
+    @cached_property
+    def _tables(self) -> dict[tuple[str, int], dict[int, dict[int, list[TableRoute]]]]:
+        """(family, table) → prefix length → first address → routes."""
+        found: dict[tuple[str, int], dict[int, dict[int, list[TableRoute]]]] = {}
+        for route in self.routes:
             span = span_of(route.destination)
             if span is not None:
-                table = self._tables.setdefault((route.family, route.table), {})
+                table = found.setdefault((route.family, route.table), {})
                 table.setdefault(span.length, {}).setdefault(span.first, []).append(route)
+        return found
+
+    @cached_property
+    def refuses(self) -> bool:
+        """Whether a route or a rule refuses packets."""
+        has_routes = any(one.type in REFUSING_TYPES for one in self.routes)
+        return has_routes or any(one.action in REFUSING_TYPES for one in self.rules)
 
     def has_table(self, family: str, number: int) -> bool:
         """Whether a route is in it."""
-        return (family, number) in self._tables
-
-    @property
-    def refuses(self) -> bool:
-        """Whether a route or a rule refuses packets."""
-        return any(one.type in REFUSING_TYPES for one in self.routes) or any(
-            one.action in REFUSING_TYPES for rules in self._rules.values() for one in rules
-        )
+        return any(one.table == number and one.family == family for one in self.routes)
 
     def lookup(self, destination: str, source: str | None = None) -> RouteAnswer | None:
         """The route to an address, from an address of this host or from any. None: not known, because the tables were
@@ -184,10 +192,8 @@ def number_of(address: str) -> tuple[str, int] | None:
     return (f"ipv{parsed.version}", int(parsed)) if parsed is not None else None
 
 
-def more_specific(routes: Iterable[TableRoute], span: Span) -> Iterator[TableRoute]:
-    """Routes to a part of the prefix."""
-    for route in routes:
-        inner = span_of(route.destination)
-        is_part = inner is not None and inner.family == span.family and inner.length > span.length
-        if is_part and inner is not None and inner.first in span:
-            yield route
+def wider(span: Span, length: int) -> Span:
+    """The prefix of this shorter length that contains it."""
+    size = 1 << (BITS[span.family] - length)
+    first = span.first & ~(size - 1)
+    return Span(span.family, first, first + size - 1, length)

@@ -39,7 +39,8 @@ def router_advertisements_are_ignored(host: HostFacts) -> Outcomes:
     Sources: kernel Documentation/networking/ip-sysctl.rst accept_ra, forwarding; net/ipv6/route.c
     rt6_purge_dflt_routers; docker/for-linux#844; moby/moby#43466.
     """
-    for link in host.links:
+    read = {name for name in host.inventory.settings.sysctl if name.endswith(".accept_ra")}
+    for link in host.links if read else ():
         renewed = [one for one in link.addresses if _has_lifetime(one)]
         if not renewed or not _is_ignored(host, link) or any(one.family == "ipv6" for one in link.default_routes):
             continue

@@ -44,6 +44,13 @@ def neighbours(host: HostFacts) -> dict[int, dict[str, Neighbour]]:
     return found
 
 
+@once_per_host
+def unanswered(host: HostFacts) -> dict[tuple[int, str], Neighbour]:
+    """(ifindex, address) → entry of an address that was asked for and did not answer."""
+    entries = host.inventory.routing.neighbours if host.inventory.routing is not None else ()
+    return {(one.ifindex, one.address): one for one in entries if one.mac is None and is_unanswered(one)}
+
+
 def neighbour(host: HostFacts, link: Link, address: str) -> Neighbour | None:
     return neighbours(host).get(link.ifindex, {}).get(address)
 
@@ -132,10 +139,11 @@ def gateways(host: HostFacts) -> tuple[Gateway, ...]:
     known = tables(host)
     found: dict[tuple[int, str], list[TableRoute]] = {}
     for route in known.routes if known is not None else ():
-        link = host.snapshot.links.get(route.ifindex) if route.ifindex is not None else None
-        is_meant = route.type == "unicast" and route.gateway is not None and not is_of_a_daemon(route)
-        if link is not None and is_meant and resolves_neighbours(link):
-            found.setdefault((link.ifindex, route.gateway or ""), []).append(route)
+        if route.gateway is None or route.ifindex is None or route.type != "unicast" or is_of_a_daemon(route):
+            continue
+        link = host.snapshot.links.get(route.ifindex)
+        if link is not None and resolves_neighbours(link):
+            found.setdefault((link.ifindex, route.gateway), []).append(route)
     return tuple(
         Gateway(host.snapshot.links[ifindex], routes[0].family, address, tuple(routes))
         for (ifindex, address), routes in found.items()
@@ -143,7 +151,7 @@ def gateways(host: HostFacts) -> tuple[Gateway, ...]:
     )
 
 
-def subnets(link: Link) -> Iterator[Span]:
+def spans(link: Link) -> Iterator[Span]:
     """Of its global addresses, of more than two addresses."""
     for one in link.addresses:
         span = span_of(f"{one.address}/{one.prefix_length}") if one.scope == "global" else None
@@ -156,7 +164,7 @@ def is_in_subnets(link: Link, address: str) -> bool:
     number = number_of(address)
     if number is None:
         return False
-    return any(span.family == number[0] and number[1] in span for span in subnets(link))
+    return any(span.family == number[0] and number[1] in span for span in spans(link))
 
 
 def on_link_route(host: HostFacts, link: Link, address: str) -> TableRoute | None:

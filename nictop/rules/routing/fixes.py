@@ -6,6 +6,8 @@ interfaces(5), systemd.network(5).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nictop.model.devices.route_lookup import MAIN_TABLE
 from nictop.model.facts.routing import host_address
 from nictop.probe.records import IpSettings, Link, PolicyRule, Profile, TableRoute
@@ -14,6 +16,7 @@ from nictop.rules.fixes.commands import Command, command
 from nictop.rules.fixes.persistence import SAFE_NAME, escaped_pattern, ifupdown_stanza, is_run_by_networkd
 from nictop.rules.fixes.profiles import modify
 from nictop.rules.host import HostFacts
+from nictop.rules.routing.facts import on_link_route
 
 GATEWAY_PLACEHOLDER = "<GATEWAY>"
 GATEWAY_NOTE = f"Replace {GATEWAY_PLACEHOLDER} by the address of the router."
@@ -95,10 +98,16 @@ def other_gateway_fixes(host: HostFacts, link: Link, route: TableRoute) -> tuple
         "Set another gateway now",
         (change_route("replace", route, link, gateway=GATEWAY_PLACEHOLDER),),
         False,
-        (change_route("replace", route, link),),
+        (change_route("replace", _acceptable(host, link, route), link),),
         GATEWAY_NOTE,
     )
     return now, *_stored_gateway(host, link, old)
+
+
+def _acceptable(host: HostFacts, link: Link, route: TableRoute) -> TableRoute:
+    """The route as the kernel accepts it again, if its gateway is not on the link any more."""
+    is_on_link = route.gateway is None or on_link_route(host, link, route.gateway) is not None
+    return route if is_on_link else replace(route, onlink=True)
 
 
 def _announced_by(route: TableRoute, settings: IpSettings | None) -> str:

@@ -31,8 +31,9 @@ from nictop.rules.routing.facts import (
     on_link_route,
     own_addresses,
     resolves_neighbours,
-    subnets,
+    spans,
     tables,
+    unanswered,
 )
 from nictop.rules.routing.fixes import ip_settings, other_gateway_fixes, own_profile
 from nictop.rules.subjects import link_finding
@@ -77,9 +78,10 @@ def gateway_does_not_answer(host: HostFacts) -> Outcomes:
 
     Sources: kernel net/core/neighbour.c; ip-neighbour(8) nud.
     """
-    for gateway in gateways(host):
-        entry = neighbour(host, gateway.link, gateway.address)
-        if entry is None or not is_unanswered(entry):
+    failed = unanswered(host)
+    for gateway in gateways(host) if failed else ():
+        entry = failed.get((gateway.link.ifindex, gateway.address))
+        if entry is None:
             continue
         severity = _severity(host, gateway, entry)
         if severity is not None:
@@ -166,9 +168,9 @@ def _why(gateway: Gateway, others: list[Neighbour], *, is_outside: bool) -> str:
 
 def _is_outside(gateway: Gateway) -> bool:
     """In no subnet of the link, although it has one of the family."""
-    spans = [span for span in subnets(gateway.link) if span.family == gateway.family]
+    own = [span for span in spans(gateway.link) if span.family == gateway.family]
     is_link_local = gateway.address.startswith("fe80:")
-    return bool(spans) and not is_link_local and not is_in_subnets(gateway.link, gateway.address)
+    return bool(own) and not is_link_local and not is_in_subnets(gateway.link, gateway.address)
 
 
 def _subnet_evidence(link: Link) -> tuple[Evidence, ...]:
@@ -286,34 +288,36 @@ def name_server_does_not_answer(host: HostFacts) -> Outcomes:
     Sources: resolv.conf(5) timeout, attempts; systemd-resolved.service(8).
     """
     routing = host.inventory.routing
-    for address in routing.name_servers if routing is not None else ():
-        if address in own_addresses(host):
+    servers = routing.name_servers if routing is not None else ()
+    for (ifindex, address), entry in unanswered(host).items():
+        link = host.snapshot.links.get(ifindex)
+        if address not in servers or link is None or not is_recent(entry) or address in own_addresses(host):
             continue
-        for link in host.links:
-            entry = neighbour(host, link, address) if resolves_neighbours(link) else None
-            if entry is None or not is_unanswered(entry) or not is_recent(entry) or not is_in_subnets(link, address):
-                continue
-            others = [one for one in (routing.name_servers if routing is not None else ()) if one != address]
-            yield link_finding(
-                "warning",
-                host,
-                link,
-                f"name server {address} does not answer",
-                evidence=(
-                    neighbour_evidence(link, entry),
-                    Evidence("other name servers", ", ".join(others) or "none", "/etc/resolv.conf"),
-                ),
-                why="Each look-up waits some seconds for it before another server is asked."
-                if others
-                else "Names cannot be looked up: connections by name fail, logins and sudo are slow.",
-                fixes=(
-                    Fix(
-                        "here",
-                        "Use another name server",
-                        (),
-                        True,
-                        note="NetworkManager: ipv4.dns of the profile; netplan: nameservers; networkd: DNS=; otherwise "
-                        "/etc/resolv.conf. With DHCP: on the DHCP server.",
-                    ),
-                ),
-            )
+        if resolves_neighbours(link) and is_in_subnets(link, address):
+            yield _silent_server(host, link, entry, [one for one in servers if one != address])
+
+
+def _silent_server(host: HostFacts, link: Link, entry: Neighbour, others: list[str]) -> Finding:
+    return link_finding(
+        "warning",
+        host,
+        link,
+        f"name server {entry.address} does not answer",
+        evidence=(
+            neighbour_evidence(link, entry),
+            Evidence("other name servers", ", ".join(others) or "none", "/etc/resolv.conf"),
+        ),
+        why="Each look-up waits some seconds for it before another server is asked."
+        if others
+        else "Names cannot be looked up: connections by name fail, logins and sudo are slow.",
+        fixes=(
+            Fix(
+                "here",
+                "Use another name server",
+                (),
+                True,
+                note="NetworkManager: ipv4.dns of the profile; netplan: nameservers; networkd: DNS=; otherwise "
+                "/etc/resolv.conf. With DHCP: on the DHCP server.",
+            ),
+        ),
+    )

@@ -6,18 +6,16 @@ goes with its link, is not always added again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from nictop.model.managers.networkmanager_states import ACTIVATED
 from nictop.model.text.ip_addresses import parse_network
 from nictop.probe.records import Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import profile_evidence, quoted_name
-from nictop.rules.host import HostFacts
+from nictop.rules.host import HostFacts, once_per_host
 from nictop.rules.registry import Family, Outcomes, host_rule
 from nictop.rules.routing.facts import is_in_vrf, tables
-from nictop.rules.routing.fixes import ip, ip_settings, own_profile, reapply
+from nictop.rules.routing.fixes import ip, ip_settings, reapply
 from nictop.rules.subjects import link_finding
 
 FAMILY: Family = "addresses and routes"
@@ -63,29 +61,35 @@ def default_route_is_missing(host: HostFacts) -> Outcomes:
             yield _missing_default(host, link, profile, family, gateway)
 
 
-def _activated(host: HostFacts) -> Iterator[tuple[Link, Profile]]:
-    """Links with a carrier on which a profile is active."""
-    manager = host.profiles.manager
+@once_per_host
+def _activated(host: HostFacts) -> tuple[tuple[Link, Profile], ...]:
+    """Links with a carrier on which a profile with routes, or with a lease that has one, is active."""
+    manager, found = host.profiles.manager, []
+    wanting = {one.uuid: one for one in host.profiles.profiles if _sets_routes(one)}
     for ifindex, device in manager.devices.items() if manager is not None else ():
+        is_meant = device.state == ACTIVATED and (device.active_profile in wanting or device.dhcp_routers)
+        profile = host.profiles.by_uuid.get(device.active_profile or "") if is_meant else None
         link = host.snapshot.links.get(ifindex)
-        if link is None or device.state != ACTIVATED or link.carrier is not True or is_in_vrf(host, link):
+        if profile is None or link is None or link.carrier is not True or profile.external or profile.volatile:
             continue
-        profile = own_profile(host, link)
-        if profile is not None and not profile.volatile:
-            yield link, profile
+        if not is_in_vrf(host, link):
+            found.append((link, profile))
+    return tuple(found)
+
+
+def _sets_routes(profile: Profile) -> bool:
+    return bool(profile.ipv4.gateway or profile.ipv4.routes or profile.ipv6.gateway or profile.ipv6.routes)
 
 
 def _wanted_gateway(host: HostFacts, link: Link, profile: Profile, family: str) -> str:
     """The gateway that the profile or its DHCP lease sets; "": none, or not in the table main."""
     settings = ip_settings(profile, family)
-    if settings.method in NO_ROUTES or settings.never_default or settings.has_routing_rules:
-        return ""
-    if settings.gateway:
-        return settings.gateway
-    device = host.profiles.device(link)
-    if family == "ipv4" and settings.method == "auto" and device is not None and device.dhcp_routers:
-        return device.dhcp_routers[0]
-    return ""
+    gateway = settings.gateway or ""
+    if not gateway and family == "ipv4" and settings.method == "auto":
+        device = host.profiles.device(link)
+        gateway = device.dhcp_routers[0] if device is not None and device.dhcp_routers else ""
+    is_meant = settings.method not in NO_ROUTES and not settings.never_default and not settings.has_routing_rules
+    return gateway if is_meant else ""
 
 
 def _missing_default(host: HostFacts, link: Link, profile: Profile, family: str, gateway: str) -> Finding:
@@ -136,9 +140,12 @@ def route_of_the_profile_is_missing(host: HostFacts) -> Outcomes:
     known = tables(host)
     if known is None:
         return
+    with_routes = [(link, profile) for link, profile in _activated(host) if profile.ipv4.routes or profile.ipv6.routes]
+    if not with_routes:
+        return
     present = {(one.destination, one.gateway) for one in known.routes}
     destinations = {destination for destination, _ in present}
-    for link, profile in _activated(host):
+    for link, profile in with_routes:
         missing = []
         for family in FAMILIES:
             for written in ip_settings(profile, family).routes:

@@ -14,16 +14,19 @@ from nictop.probe.records import Link, Neighbour
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.profiles.outward import NetworkPlace
 from nictop.rules.registry import Family, Outcomes, pair_rule
 from nictop.rules.routing.facts import (
     ANSWERING,
+    is_in_subnets,
     is_recent,
     is_unanswered,
     neighbour,
     neighbour_evidence,
     resolves_neighbours,
+    unanswered,
 )
-from nictop.rules.routing.peers import Peer, peers
+from nictop.rules.routing.peers import Peer, peers, places
 from nictop.rules.routing.segments import LinkKey, Segments, Sighting, segments
 from nictop.rules.subjects import PARAVIRTUAL_BUSES, link_finding
 
@@ -68,8 +71,8 @@ def link_is_in_the_network_of_another(hosts: Sequence[HostFacts]) -> Outcomes:
 
     Sources: kernel net/ipv4/arp.c arp_process; Documentation/networking/ip-sysctl.rst arp_ignore.
     """
-    known = segments(tuple(hosts))
-    if known.is_empty:
+    known = segments(tuple(hosts)) if len(hosts) > 1 else None
+    if known is None or known.is_empty:
         return
     conflicts: dict[str, list[Conflict]] = {}
     for host in hosts:
@@ -94,36 +97,52 @@ class Conflict:
 
 def _conflicts(known: Segments, host: HostFacts, hosts: Sequence[HostFacts]) -> Iterator[Conflict]:
     """At most one for each link of the host and each other host."""
-    seen: set[tuple[int, str]] = set()
+    own_keys = {place.link.ifindex: _key(host, place.link) for place in places(host)}
     connected: set[tuple[int, str]] = set()
-    found: list[Conflict] = []
-    for peer in peers(host, hosts):
-        link, other = peer.own.link, peer.other
-        key = link.ifindex, other.host.name
-        if known.are_connected(_key(host, link), _key(other.host, other.link)):
-            connected.add(key)
-        elif key not in seen:
-            sighting = _wrong_sighting(known, peer)
-            if sighting is not None:
-                seen.add(key)
-                found.append(Conflict(peer, sighting))
-    yield from (one for one in found if (one.peer.own.link.ifindex, one.peer.other.host.name) not in connected)
+
+    def is_suspect(mine: NetworkPlace, place: NetworkPlace) -> bool:
+        """They have met, but not by these two links."""
+        key = own_keys[mine.link.ifindex]
+        if known.are_connected(key, _key(place.host, place.link)):
+            connected.add((mine.link.ifindex, place.host.name))
+            return False
+        return bool(known.between(key, place.host.name))
+
+    found: dict[tuple[int, str], Conflict] = {}
+    for peer in peers(host, hosts, is_suspect):
+        key = peer.own.link.ifindex, peer.other.host.name
+        sighting = _wrong_sighting(known, peer) if key not in found else None
+        if sighting is not None:
+            found[key] = Conflict(peer, sighting)
+    yield from (conflict for key, conflict in found.items() if key not in connected)
 
 
 def _wrong_sighting(known: Segments, peer: Peer) -> Sighting | None:
-    """That the link has seen, or was seen by, another link of the peer: it answered for the address of the peer, or
-    asked with its own, or was learned by a bridge, or the peer does not answer. None: no proof, or both links of the
-    peer have one device below."""
+    """That the link has seen, or was seen by, another link of the peer in a way that proves a connection. None: it was
+    not, or both links of the peer have one device below."""
     own, other = peer.own, peer.other
     entry = neighbour(own.host, own.link, other.address.address)
     is_silent = entry is not None and is_unanswered(entry) and is_recent(entry)
     for sighting in known.between(_key(own.host, own.link), other.host.name):
-        actual = sighting.end_on(other.host)
-        if _shares_a_device(other.host, actual, other.link):
+        if _shares_a_device(other.host, sighting.end_on(other.host), other.link):
             return None
-        if is_silent or sighting.address in ("", other.address.address, own.address.address):
+        if is_silent or _is_proof(sighting):
             return sighting
     return None
+
+
+def _is_proof(sighting: Sighting) -> bool:
+    """The link that was seen answered for the address of another link, or has asked from a subnet that is not the one
+    here; or a bridge has learned its address. Two links may have seen each other by further addresses of theirs."""
+    if not sighting.address:
+        return True
+    seen = sighting.other
+    owners = [one for one in sighting.other_host.links if sighting.address in {each.address for each in one.addresses}]
+    if owners:
+        answered_for_another = not any(_shares_a_device(sighting.other_host, seen, one) for one in owners)
+        is_foreign = ":" not in sighting.address and not is_in_subnets(sighting.link, sighting.address)
+        return answered_for_another or is_foreign
+    return False
 
 
 def _shares_a_device(host: HostFacts, one: Link, other: Link) -> bool:
@@ -195,7 +214,7 @@ def _wrong_network(conflict: Conflict) -> Finding:
         "warning",
         host,
         link,
-        f"connected to {peer.other.host.name} {actual.name}, not to {there.name} in its subnet",
+        f"connected to {peer.other.host.name} {actual.name}, but its subnet is on {there.name} there",
         evidence=_conflict_evidence(conflict),
         why=f"One of the two NICs is in the wrong network. What answers nevertheless does so by {actual.name}, and is "
         "dropped where rp_filter is strict.",
@@ -273,13 +292,18 @@ def watched_hosts_do_not_answer_each_other(hosts: Sequence[HostFacts]) -> Outcom
     Sources: kernel net/core/neighbour.c; ip-neighbour(8).
     """
     reported: set[tuple[LinkKey, LinkKey]] = set()
-    for host in hosts:
-        if host.inventory.routing is None:
+    for host in hosts if len(hosts) > 1 else ():
+        failed = unanswered(host)
+        if not failed:
             continue
-        for peer in peers(host, hosts):
+        for peer in peers(host, hosts, lambda mine, place, failed=failed: _is_failed(mine, place, failed)):  # type: ignore[misc]
             finding = _no_answer(peer, reported)
             if finding is not None:
                 yield finding
+
+
+def _is_failed(mine: NetworkPlace, place: NetworkPlace, failed: dict[tuple[int, str], Neighbour]) -> bool:
+    return (mine.link.ifindex, place.address.address) in failed
 
 
 def _no_answer(peer: Peer, reported: set[tuple[LinkKey, LinkKey]]) -> Finding | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nictop.model.devices.route_lookup import MAIN_TABLE, more_specific, number_of, span_of
+from nictop.model.devices.route_lookup import MAIN_TABLE, number_of, span_of, wider
 from nictop.model.facts.routing import host_address, route_text
 from nictop.probe.records import Link, TableRoute
 from nictop.rules.finding import Evidence, Finding, Fix
@@ -19,6 +19,7 @@ from nictop.rules.profiles.outward import NetworkPlace, is_outward
 from nictop.rules.registry import Family, Outcomes, host_rule, pair_rule
 from nictop.rules.routing.facts import (
     has_answered,
+    is_default,
     is_in_subnets,
     is_of_a_daemon,
     is_recent,
@@ -26,10 +27,11 @@ from nictop.rules.routing.facts import (
     neighbour,
     neighbour_evidence,
     neighbours,
+    spans,
     tables,
 )
-from nictop.rules.routing.fixes import change_route, ip_settings, modify_routes, own_profile, reapply
-from nictop.rules.routing.peers import Peer, own_subnets, peers
+from nictop.rules.routing.fixes import KERNEL, change_route, ip_settings, modify_routes, own_profile, reapply
+from nictop.rules.routing.peers import Peer, is_in_one, own_subnets, peers
 from nictop.rules.subjects import link_finding
 
 FAMILY: Family = "addresses and routes"
@@ -52,26 +54,37 @@ def diverted(host: HostFacts) -> tuple[Diverted, ...]:
     known = tables(host)
     if known is None or not known.is_complete:
         return ()
-    main = [one for one in known.routes if one.table == MAIN_TABLE and one.type == "unicast" and _is_chosen(one)]
+    main = [one for one in known.routes if one.table == MAIN_TABLE and _is_chosen(one)]
     return tuple(_diverted(host, main)) if main else ()
 
 
 def _is_chosen(route: TableRoute) -> bool:
-    """Somebody added it: not the kernel for an address, nor a routing daemon."""
-    return route.protocol != 2 and not is_of_a_daemon(route)
+    """Somebody added it: not the kernel for an address, nor a routing daemon; a default route is in no subnet."""
+    if route.protocol == KERNEL or route.type != "unicast" or is_default(route):
+        return False
+    return not is_of_a_daemon(route)
 
 
 def _diverted(host: HostFacts, routes: list[TableRoute]) -> Iterator[Diverted]:
-    for span, place in own_subnets(host):
-        if not is_nic_or_above(host, place.link):
-            continue
-        for route in more_specific(routes, span):
-            by = host.snapshot.links.get(route.ifindex) if route.ifindex is not None else None
-            if by is None or by.ifindex == place.link.ifindex or not is_nic_or_above(host, by):
+    inside = [(inner, route) for route in routes if (inner := span_of(route.destination)) is not None]
+    subnets = {span for link in host.links for span in spans(link)}
+    lengths = {(span.family, span.length) for span in subnets}
+    for inner, route in inside:
+        for family, length in lengths:
+            if inner.family != family or inner.length <= length or wider(inner, length) not in subnets:
                 continue
-            address = route.destination.partition("/")[0]
-            if not is_in_subnets(by, address):
-                yield Diverted(place, route, by)
+            for span, place in own_subnets(host):
+                by = _other_nic(host, place, route) if span == wider(inner, length) else None
+                if by is not None:
+                    yield Diverted(place, route, by)
+
+
+def _other_nic(host: HostFacts, place: NetworkPlace, route: TableRoute) -> Link | None:
+    """The NIC of the route, if it is another one and not in this part of the subnet."""
+    by = host.snapshot.links.get(route.ifindex) if route.ifindex is not None else None
+    if by is None or by.ifindex == place.link.ifindex or is_in_subnets(by, route.destination.partition("/")[0]):
+        return None
+    return by if is_nic_or_above(host, by) and is_nic_or_above(host, place.link) else None
 
 
 def is_nic_or_above(host: HostFacts, link: Link) -> bool:
@@ -169,13 +182,14 @@ def watched_host_is_routed_by_another_nic(hosts: Sequence[HostFacts]) -> Outcome
 
     Sources: ip-route(8); kernel net/core/fib_rules.c fib_rules_lookup, net/ipv4/fib_trie.c.
     """
-    for host in hosts:
+    for host in hosts if len(hosts) > 1 else ():
         ways = diverted(host)
         known = tables(host)
         if not ways or known is None:
             continue
         found: dict[tuple[int, TableRoute], list[Peer]] = {}
-        for peer in peers(host, hosts):
+        routed_spans = [span for one in ways if (span := span_of(one.route.destination)) is not None]
+        for peer in peers(host, hosts, lambda _, place, spans=routed_spans: is_in_one(place, spans)):  # type: ignore[misc]
             answer = known.lookup(peer.other.address.address, peer.own.address.address)
             if answer is None or len(answer.hops) != 1:
                 continue

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from nictop.model.devices.route_lookup import Span, number_of, span_of
+from nictop.model.devices.route_lookup import BITS, Span, number_of, span_of, wider
 from nictop.rules.host import HostFacts, once_per_host
 from nictop.rules.profiles.outward import NetworkPlace, may_be_one_network, outward_addresses
 
@@ -40,31 +41,45 @@ def own_subnets(host: HostFacts) -> tuple[tuple[Span, NetworkPlace], ...]:
     return tuple(found)
 
 
-def peers(host: HostFacts, hosts: Sequence[HostFacts]) -> Iterator[Peer]:
+def is_in_one(place: NetworkPlace, spans: Iterable[Span]) -> bool:
+    """The address is in one of the prefixes."""
+    number = number_of(place.address.address)
+    return number is not None and any(span.family == number[0] and number[1] in span for span in spans)
+
+
+def peers(
+    host: HostFacts, hosts: Sequence[HostFacts], accept: Callable[[NetworkPlace, NetworkPlace], bool]
+) -> Iterator[Peer]:
     """Addresses of the other hosts in the subnets of `host`, as far as both may be in one network. An address that is
-    also on `host`, as of a machine that is watched twice, or on two of the others is left out."""
-    spans = own_subnets(host)
-    if not spans:
-        return
+    also on `host`, as of a machine that is watched twice, or on two of the others is left out. `accept` is asked first,
+    with the own and the other place: there may be tens of thousands of pairs."""
     own = {place.address.address for place in places(host)}
-    counts = _counts(hosts)
-    for other in hosts:
-        if other is host:
-            continue
-        for place in places(other):
-            number = number_of(place.address.address)
-            if number is None or place.address.address in own or counts[place.address.address] > 1:
+    index = _index(tuple(hosts))
+    for span, mine in own_subnets(host):
+        for place in index.get(span, ()):
+            if place.host is host or not accept(mine, place) or place.address.address in own:
                 continue
-            for span, mine in spans:
-                is_inside = span.family == number[0] and number[1] in span
-                if is_inside and may_be_one_network(mine, place):
-                    yield Peer(mine, place)
+            if may_be_one_network(mine, place):
+                yield Peer(mine, place)
 
 
-def _counts(hosts: Sequence[HostFacts]) -> dict[str, int]:
-    """Address → number of hosts that have it."""
-    found: dict[str, int] = {}
+@lru_cache(maxsize=1)
+def _index(hosts: tuple[HostFacts, ...]) -> dict[Span, list[NetworkPlace]]:
+    """Subnet of any host → addresses of all hosts in it that only one host has. Computed once for all rules of a
+    diagnosis: hosts are compared by identity."""
+    lengths = {(span.family, span.length) for host in hosts for span, _ in own_subnets(host)}
+    owners: dict[str, set[str]] = {}
     for host in hosts:
-        for address in {place.address.address for place in places(host)}:
-            found[address] = found.get(address, 0) + 1
+        for place in places(host):
+            owners.setdefault(place.address.address, set()).add(host.name)
+    found: dict[Span, list[NetworkPlace]] = {}
+    for host in hosts:
+        for place in places(host):
+            number = number_of(place.address.address)
+            if number is None or len(owners[place.address.address]) > 1:
+                continue
+            single = Span(number[0], number[1], number[1], BITS[number[0]])
+            for family, length in lengths:
+                if family == number[0]:
+                    found.setdefault(wider(single, length), []).append(place)
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nictop.model.devices.route_lookup import MAIN_TABLE, REFUSING_TYPES, RouteAnswer, RoutingTables, span_of
+from nictop.model.devices.route_lookup import MAIN_TABLE, REFUSING_TYPES, RouteAnswer, RoutingTables, Span, span_of
 from nictop.model.facts.routing import route_text, rule_text
 from nictop.probe.records import PolicyRule, TableRoute
 from nictop.rules.finding import Evidence, Finding, Fix
@@ -17,7 +17,7 @@ from nictop.rules.host import HostFacts
 from nictop.rules.registry import Family, Outcomes, host_rule, pair_rule
 from nictop.rules.routing.facts import gateways, is_default, is_of_a_daemon, own_addresses, tables
 from nictop.rules.routing.fixes import change_route, delete_rule, ip, own_profile
-from nictop.rules.routing.peers import Peer, peers
+from nictop.rules.routing.peers import Peer, is_in_one, peers
 from nictop.rules.subjects import host_finding, link_finding
 
 FAMILY: Family = "addresses and routes"
@@ -139,17 +139,27 @@ def route_refuses_a_watched_host(hosts: Sequence[HostFacts]) -> Outcomes:
 
     Sources: ip-route(8) unreachable, blackhole, prohibit; ip-rule(8); kernel net/core/fib_rules.c fib_rules_lookup.
     """
-    for host in hosts:
+    for host in hosts if len(hosts) > 1 else ():
         known = tables(host)
         if known is None or not known.refuses:
             continue
         found: dict[tuple[int, RouteAnswer], list[Peer]] = {}
-        for peer in peers(host, hosts):
+        refused_spans = _refused_spans(known)
+        for peer in peers(host, hosts, lambda _, place, spans=refused_spans: is_in_one(place, spans)):  # type: ignore[misc]
             answer = known.lookup(peer.other.address.address, peer.own.address.address)
             if answer is not None and answer.is_refused:
                 found.setdefault((peer.own.link.ifindex, answer), []).append(peer)
         for (_, answer), refused in found.items():
             yield _refused_peer(host, answer, refused)
+
+
+def _refused_spans(known: RoutingTables) -> tuple[Span, ...]:
+    """What refusing routes and rules are for; a rule for all is for both families."""
+    prefixes = [one.destination for one in known.routes if one.type in REFUSING_TYPES]
+    for rule in known.rules:
+        if rule.action in REFUSING_TYPES:
+            prefixes += [rule.destination] if rule.destination and not rule.inverted else ["0.0.0.0/0", "::/0"]
+    return tuple({span for prefix in prefixes if (span := span_of(prefix)) is not None})
 
 
 def _refused_peer(host: HostFacts, answer: RouteAnswer, refused: list[Peer]) -> Finding:

@@ -23,6 +23,7 @@ from nictop.rules.routing.facts import (
     neighbour_evidence,
     neighbours,
     resolves_neighbours,
+    unanswered,
 )
 from nictop.rules.subjects import link_finding
 from nictop.rules.vf.facts import Pair, has_virtual_functions, pairs, set_vf_fix
@@ -58,6 +59,8 @@ def ipv6_fails_on_a_virtual_function(hosts: Sequence[HostFacts]) -> Outcomes:
     Sources: DPDK/grout#404; ip-link(8) vf trust; kernel Documentation/networking/device_drivers/ethernet/intel/i40e.rst
     (trust and multicast promiscuous mode).
     """
+    if not any(":" in address for host in hosts for _, address in unanswered(host)):
+        return
     ports = {(pair.guest.name, pair.link.ifindex): pair for pair in pairs(hosts)}
     for host in hosts:
         if host.inventory.routing is None or not has_virtual_functions(host):
