@@ -51,6 +51,7 @@ import nictop.rules.pci.sriov
 import nictop.rules.cpu.steering
 import nictop.rules.profiles.stopped_managers
 import nictop.rules.link.traffic_control
+import nictop.rules.link.received_limits
 import nictop.rules.link.taps
 import nictop.rules.link.transmit_queue
 import nictop.rules.paravirtual.virtio

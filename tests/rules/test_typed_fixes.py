@@ -732,7 +732,11 @@ ETHTOOL = "no link of a namespace has what this ethtool option sets"
 DAEMONS = "starts a daemon of the machine with systemctl"
 SYSFS = "writes to the PCI device in sysfs, which is that of the machine"
 VLANS = "bridge VLAN filtering, which the kernel of a test machine may lack: typed by hand in QEMU guests"
+TC_ACTIONS = "actions of tc, which the kernel of a test machine may lack"
 NOT_TYPED = {
+    "received_packets_are_dropped_by_tc": TC_ACTIONS,
+    "packet_filter_limits_the_rate": DIAGNOSTIC,
+    "xdp_program_drops_packets": DIAGNOSTIC,
     "vlan_is_not_on_the_bridge_port": VLANS,
     "vlan_is_not_on_the_bridge": VLANS,
     "vlan_is_not_on_the_uplink": VLANS,

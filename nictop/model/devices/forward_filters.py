@@ -254,7 +254,9 @@ def _unreadable(bridge: Link, snapshot: Snapshot) -> str:
     reasons: dict[str, Unreadable] = inventory.filters.unreadable
     if "filters" in inventory.unreadable:
         return "packet filters: not readable"
-    return "; ".join(f"{source}: {why.detail or why.reason}" for source, why in reasons.items())
+    return "; ".join(
+        f"{source}: {why.detail or why.reason}" for source, why in reasons.items() if source != "nft_local"
+    )
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,8 @@ from nictop.probe.records.links import (
     Qdisc,
     Queue,
     SubnetRoute,
+    TcAction,
+    TcFilter,
     VirtualFunction,
 )
 from nictop.probe.records.lldp import LldpListening, LldpNeighbour
@@ -207,6 +209,8 @@ __all__ = [
     "Sriov",
     "StoppedManager",
     "SubnetRoute",
+    "TcAction",
+    "TcFilter",
     "Team",
     "TeamPort",
     "Thread",

@@ -40,7 +40,7 @@ class FilterRule:
 
 @dataclass(frozen=True)
 class PacketChain:
-    """A chain for packets that are forwarded, or a chain at the ingress of links; chains that these call as well."""
+    """A chain that packets pass at a hook, or one that such a chain calls."""
 
     backend: Literal["nft", "iptables"]
     """nft: nftables, also what iptables-nft has created. iptables: iptables-legacy."""
@@ -49,7 +49,7 @@ class PacketChain:
     table: str
     name: str
     hook: str = ""
-    """forward or ingress; "": called by another chain."""
+    """forward, ingress, prerouting, input, output or postrouting; "": called by another chain."""
     priority: int = 0
     policy: str = ""
     """accept or drop: for packets on which no rule decides. "": called by another chain."""
@@ -62,9 +62,9 @@ class PacketChain:
 
 @dataclass(frozen=True)
 class PacketFilters:
-    """What filters the packets that this network namespace forwards. nf_tables netlink (NFT_MSG_GETCHAIN, GETRULE,
+    """What filters the packets of this network namespace. nf_tables netlink (NFT_MSG_GETCHAIN, GETRULE,
     GETSETELEM), IPT_SO_GET_ENTRIES and IP6T_SO_GET_ENTRIES. Needs root."""
 
     chains: tuple[PacketChain, ...] = ()
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
-    """nft, iptables, ip6tables → why their chains are missing."""
+    """nft, nft_local (all hooks but forward), iptables, ip6tables → why their chains are missing."""

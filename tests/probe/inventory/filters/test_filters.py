@@ -114,8 +114,9 @@ def test_chains_of_nftables(namespace: Namespace) -> None:
         ("ip", "filter", "FORWARD", "forward", "drop", ()),
         ("bridge", "b", "f", "forward", "accept", ()),
         ("inet", "other", "f", "forward", "accept", ()),
-        ("netdev", "n", "i", "ingress", "accept", ("lo",)),
         ("ip", "filter", "DOCKER-USER", "", "", ()),
+        ("netdev", "n", "i", "ingress", "accept", ("lo",)),
+        ("inet", "other", "local", "input", "drop", ()),
     ]
     rules = shown(forward)
     assert set(rules[2:4]) == {"state=established accept", "state=invalid drop"}
@@ -131,15 +132,15 @@ def test_chains_of_nftables(namespace: Namespace) -> None:
         "mark= accept",
         "other=other other=other accept",
         "other=set accept",
-        "other=set accept",
+        "other=source other=source accept",
         "other=fib other=other accept",
         "limit=10 packets/s drop",
         "reject",
     ]
     assert shown(found.chains[1]) == ["family=ipv4 in=tap* drop"]
     assert shown(found.chains[2]) == ["family=ipv6 source=2001:db8::/32 drop"]
-    assert shown(found.chains[3]) == ["limit=2.09715e+06 bytes/s drop"]
-    assert found.chains[3].rules[0].packets == 0
+    assert shown(found.chains[4]) == ["limit=2.09715e+06 bytes/s drop"]
+    assert found.chains[4].rules[0].packets == 0
     assert forward.rules[0].packets == 0 and forward.rules[1].packets is None
 
 
