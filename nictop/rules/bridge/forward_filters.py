@@ -79,7 +79,7 @@ def bridged_frames_are_filtered(host: HostFacts) -> Outcomes:
         yield Skipped("", host.name, name, reason, "rights" if is_refused else "no_answer")
     for same in _by_cause(found.refused):
         first = max(same, key=lambda one: (len(one.ports), -one.bridge.ifindex))
-        yield _bridge_finding(host, first, [one for one in same if one is not first])
+        yield bridge_finding(host, first, [one for one in same if one is not first])
 
 
 def _by_cause(found: Sequence[BridgeFilter]) -> list[list[BridgeFilter]]:
@@ -98,7 +98,8 @@ def is_docker(bridge: Link) -> bool:
     return DOCKER_BRIDGE.fullmatch(bridge.name) is not None
 
 
-def _bridge_finding(host: HostFacts, found: BridgeFilter, others: Sequence[BridgeFilter]) -> Finding:
+def bridge_finding(host: HostFacts, found: BridgeFilter, others: Sequence[BridgeFilter] = ()) -> Finding:
+    """`others`: bridges with the same refusals."""
     refusal = next(iter(found.refusals.values()))
     families = " and ".join(FAMILY_NAMES[family] for family in found.refusals)
     kind = "" if {"ipv4"} <= set(found.refusals) else f"{families} "

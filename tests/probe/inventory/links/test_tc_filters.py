@@ -11,8 +11,9 @@ from pyroute2.netlink.rtnl.tcmsg import tcmsg
 from pyroute2.netlink.rtnl.tcmsg.act_police import get_parameters as police
 
 from nictop.probe.inventory.links.messages import parse_link
+from nictop.probe.inventory.links.qdisc_messages import TCMSG
 from nictop.probe.inventory.links.qdiscs import MAX_FILTERS_PER_LINK, read_filters, read_qdiscs
-from nictop.probe.inventory.links.tc_filter_messages import TCMSG, parse_filter
+from nictop.probe.inventory.links.tc_filter_messages import parse_filter
 from nictop.probe.kernel import if_link
 from nictop.probe.kernel import rtnetlink as rt
 from nictop.probe.kernel.netlink import pack_attribute, pack_text
