@@ -14,8 +14,10 @@ from nictop.rules import HostFacts, diagnose
 from nictop.rules.finding import Finding
 from nictop.traffic.path.result import PathReport, PathRequest
 from nictop.traffic.path.session import PathSession
+from nictop.traffic.run.events import RunTimeouts
 from tests.support.namespaces import Namespace, why_no_namespaces
 from tests.traffic.pair import LIMIT, WIRE, Pair, followed, namespaces, source
+from tests.traffic.real_runs import complete_run, failed
 
 BRIDGE_NETFILTER = "/proc/sys/net/bridge/bridge-nf-call-iptables"
 REASON = why_no_namespaces() or (None if os.path.exists(BRIDGE_NETFILTER) else "this kernel has no br_netfilter")
@@ -94,3 +96,19 @@ async def test_the_hypervisor_is_named(name: str) -> None:
         hypervisor.run(["bash", "-c", str(finding.fixes[0].commands[0])])
         await read_again(both, 0)
         assert (await path_report(both, "a", "b", "h")).findings == ()
+
+
+@pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")
+async def test_a_run_names_the_hypervisor() -> None:
+    async with bridged() as (both, hypervisor):
+        hypervisor.run(["bash", "-ec", SET_UPS["nftables"][1]])
+        await read_again(both, 1)
+        found = await failed(both, limits=RunTimeouts(first_byte=3.0, stall=2.0))
+        assert (found.kind, found.host) == ("filtered", "h"), found
+        assert found.sentence == (
+            "h, the hypervisor: br0: frames between its ports are filtered by FORWARD (policy drop)"
+        )
+        hypervisor.run(["bash", "-c", found.commands[0]])
+        await read_again(both, 0)
+        result, _ = await complete_run(both)
+        assert result.failure is None and result.goodput
