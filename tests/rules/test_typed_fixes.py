@@ -208,6 +208,19 @@ CASES = (
         program="nft",
     ),
     Case(
+        "received_packets_are_shaped",
+        "v1",
+        (
+            Host(
+                f"{PAIR}; ip link add ifb9 type veth peer name ifb8; ip link set dev ifb9 up; "
+                f"tc qdisc add dev ifb9 root {SHAPER}; tc qdisc add dev v1 clsact; "
+                "tc filter add dev v1 ingress protocol all pref 5 u32 match u32 0 0 "
+                "action mirred egress redirect dev ifb9",
+                {"links": {"v1": nic()}},
+            ),
+        ),
+    ),
+    Case(
         "forward_chains_disagree",
         "br0",
         (Host(""), Host(f"{TWO_GUESTS}echo 0 > {BRIDGE_NETFILTER}{LIBVIRT_NETWORK}{FORWARD_DROPS}")),

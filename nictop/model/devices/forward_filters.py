@@ -27,6 +27,8 @@ FAMILY_CHAINS: Mapping[FrameFamily, tuple[str, ...]] = {"ipv4": ("ip", "inet"), 
 CALLS: Mapping[FrameFamily, str] = {"ipv4": "iptables", "ipv6": "ip6tables"}
 """Frames → end of the names of the sysctl and of the bridge option."""
 FAMILY_NAMES: Mapping[FrameFamily, str] = {"ipv4": "IPv4", "ipv6": "IPv6", "arp": "ARP"}
+OTHER_PROTOCOLS: Mapping[FrameFamily, tuple[str, ...]] = {"ipv4": ("udp", "icmp"), "ipv6": ("udp", "icmpv6"), "arp": ()}
+"""Besides TCP: a firewall may let ICMP pass and nothing else."""
 REFUSALS = ("drop", "reject")
 MAX_STEPS = 20_000
 """Rules that are examined for one host."""
@@ -67,7 +69,9 @@ class Verdict:
     unknown: str = ""
     """What is not known, so that it cannot be said whether frames pass."""
     is_partial: bool = False
-    """Some pass and some do not, by addresses, protocols and the like."""
+    """Some pass and some do not, by addresses, ports and the like."""
+    passes: tuple[str, ...] = ()
+    """Protocols that are accepted although new TCP connections are refused: icmp."""
 
 
 PASSED = Verdict()
@@ -85,6 +89,8 @@ class Frame:
     """Ports that it may go to."""
     networks: tuple[Network, ...] = ()
     """Subnets of the bridge, in which both ends are if there are any."""
+    protocol: str = "tcp"
+    """tcp, udp, icmp or icmpv6."""
     is_routed_to: str = ""
     """Interface that it is routed to; "": bridged."""
     on_ports: bool = False
@@ -100,6 +106,8 @@ class BridgeFilter:
     """Ports of guests whose frames are refused, by name."""
     refusals: Mapping[FrameFamily, Refusal]
     """By kind of frame, ipv4 before ipv6."""
+    passes: tuple[str, ...] = ()
+    """Protocols that are accepted nevertheless."""
 
 
 @dataclass(frozen=True)
@@ -200,6 +208,7 @@ def _bridge_filter(
     unreadable = _unreadable(bridge, snapshot)
     refusals: dict[FrameFamily, Refusal] = {}
     cut_off: dict[str, Link] = {}
+    passes: dict[str, None] = {}
     unknown = ""
     for family in FAMILY_CHAINS:
         by_netfilter = any(netfilter_calls(bridge, snapshot, family))
@@ -216,13 +225,14 @@ def _bridge_filter(
             unknown = unknown or verdict.unknown
             if verdict.refusal is not None:
                 refusals.setdefault(family, verdict.refusal)
+                passes.update(dict.fromkeys(verdict.passes))
                 cut_off[port.name] = port
             if not evaluator.names_ports(chains):
                 if verdict.refusal is not None:
                     cut_off.update({one.name: one for one in own})
                 break
     if refusals:
-        return BridgeFilter(bridge, tuple(cut_off[name] for name in sorted(cut_off)), refusals)
+        return BridgeFilter(bridge, tuple(cut_off[name] for name in sorted(cut_off)), refusals, tuple(passes))
     return unreadable or unknown or None
 
 
@@ -348,8 +358,19 @@ class Evaluator:
         """The verdict may differ between ports of one bridge."""
         return self._names_ports or any(one.family == "bridge" for one in chains)
 
-    def verdict(self, chains: Iterable[PacketChain], frame: Frame) -> Verdict:
-        """What all base chains together do."""
+    def verdict(self, chains: Sequence[PacketChain], frame: Frame) -> Verdict:
+        """What all base chains together do. Refused: TCP is, and UDP is not accepted by a rule for all of it."""
+        found = self._protocol_verdict(chains, frame)
+        if found.refusal is None:
+            return found
+        passes = []
+        for protocol in OTHER_PROTOCOLS[frame.family]:
+            other = self._protocol_verdict(chains, replace(frame, protocol=protocol))
+            if other == PASSED:
+                passes.append(protocol)
+        return Verdict(is_partial=True) if "udp" in passes else replace(found, passes=tuple(passes))
+
+    def _protocol_verdict(self, chains: Iterable[PacketChain], frame: Frame) -> Verdict:
         verdicts = [self.chain_verdict(chain, frame) for chain in chains]
         refused = next((one for one in verdicts if one.refusal is not None), None)
         if refused is not None:
@@ -515,6 +536,7 @@ JUDGES = {
     "state": _is_new,
     "nat": lambda *_: False,
     "mark": lambda *_: False,
+    "protocol": lambda condition, frame: frame.protocol in condition.values,
     "family": lambda condition, frame: frame.family in condition.values,
     "source": _has_source,
     "destination": _has_destination,

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from nictop.model.devices.traffic_control import impairs
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
-from nictop.probe.records import FilterRule, Link, PacketChain, TcAction, TcFilter
+from nictop.probe.records import FilterRule, Link, PacketChain, Qdisc, TcAction, TcFilter
 
 PLAIN_CONDITIONS = ("limit", "in", "out", "family")
 """Of a rule that limits everything on a link, not one service."""
@@ -28,6 +29,14 @@ class TcLimit(NamedTuple):
     def drops_all(self) -> bool:
         """It drops every packet of its protocol."""
         return self.action.kind == "gact" and self.action.verdict == "drop" and self.filter.matches_all
+
+
+class RedirectLimit(NamedTuple):
+    """Received packets are redirected to another link, whose queueing discipline holds them back."""
+
+    filter: TcFilter
+    target: Link
+    qdisc: Qdisc
 
 
 class RateRule(NamedTuple):
@@ -51,6 +60,17 @@ def ingress_limits(link: Link) -> tuple[TcLimit, ...]:
             if is_police or is_drop:
                 found.append(TcLimit(one, action))
     return tuple(found)
+
+
+def redirect_limits(link: Link, snapshot: Snapshot) -> Iterator[RedirectLimit]:
+    """Redirections of everything that a link receives to a link (an ifb) whose qdisc limits or changes it."""
+    speed = link.ethtool.settings.speed if link.ethtool.settings is not None else None
+    for one in link.tc_filters:
+        targets = [action.target for action in one.actions if action.kind == "mirred" and action.verdict == "stolen"]
+        target = snapshot.links.get(targets[0] or 0) if one.hook == "ingress" and one.matches_all and targets else None
+        acting = [qdisc for qdisc in target.traffic_control if impairs(qdisc, speed)] if target is not None else []
+        if target is not None and acting:
+            yield RedirectLimit(one, target, acting[0])
 
 
 def limit_text(limit: TcLimit) -> str:

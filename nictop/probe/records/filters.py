@@ -16,8 +16,9 @@ class FilterCondition:
     """in, out: interface (a bridge for bridged packets that netfilter gets; in the family bridge a port). port_in,
     port_out: port of a bridge (physdev). bridge_in, bridge_out: bridge of that port (ibrname, obrname). bridged:
     physdev-is-bridged. state: of the connection (new, established, related, invalid, untracked). nat: snat, dnat.
-    mark: has one. family: ipv4, ipv6 or arp. source, destination: an address with prefix length. limit: more than a
-    rate (``2e+07 bytes/s``), or a match with a rate of its own (its name). other: anything else, `values` name it."""
+    mark: has one. family: ipv4, ipv6 or arp. protocol: tcp, udp, icmp, icmpv6, or its number. source, destination: an
+    address with prefix length. limit: more than a rate (``2e+07 bytes/s``), or a match with a rate of its own (its
+    name). other: anything else, `values` name it."""
     values: tuple[str, ...] = ()
     """It is one of these; ``tap*``: begins with."""
     negated: bool = False

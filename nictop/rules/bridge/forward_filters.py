@@ -49,6 +49,14 @@ UDEV_RULE = (
     'ACTION=="add", SUBSYSTEM=="module", KERNEL=="br_netfilter", '
     'RUN+="/lib/systemd/systemd-sysctl --prefix=/net/bridge"'
 )
+CHAIN_NOTE = "Add the rule also where the chain is created: /etc/nftables.conf, /etc/iptables, a firewall."
+DOCKER_FIX = Fix(
+    "here",
+    "Let Docker create its rules again",
+    (command("systemctl", "restart", "docker"),),
+    note="Containers stop meanwhile, unless live-restore is on. Its rules were removed, by iptables -F or when another "
+    "firewall started; with iptables=false in daemon.json it creates none.",
+)
 DOCKER_NOTE = "Docker's isolation of containers on one bridge (icc=false) ends with it."
 
 
@@ -112,6 +120,7 @@ def bridge_finding(host: HostFacts, found: BridgeFilter, others: Sequence[Bridge
         f"{kind}frames between its ports{more} are filtered by {_short_chain(refusal)} ({refusal_text(refusal)})",
         evidence=(
             *_refusal_evidence(found.refusals),
+            *((Evidence("accepted", ", ".join(found.passes), "the same chain"),) if found.passes else ()),
             *_call_evidence(host, found),
             Evidence("guests cut off", guests, f"bridge link show master {found.bridge.name}"),
             *(
@@ -202,13 +211,9 @@ def _fixes(host: HostFacts, found: BridgeFilter) -> Iterator[Fix]:
         yield _show_fix(found)
         return
     if is_docker(found.bridge):
-        yield Fix(
-            "here",
-            "Let Docker create its rules again",
-            (command("systemctl", "restart", "docker"),),
-            note="Containers stop meanwhile, unless live-restore is on. Its rules were removed: by iptables -F, or "
-            "when another firewall was restarted.",
-        )
+        if all(_program(refusal.chain, chains) for refusal in found.refusals.values()):
+            yield DOCKER_FIX
+        yield from _accept_fix(host, found)
         return
     users = sorted({_owner(chain.name) for chain in chains} - {""})
     accept = _accept_fix(host, found)
@@ -296,7 +301,9 @@ def _accept_fix(host: HostFacts, found: BridgeFilter) -> Iterator[Fix]:
     if all(chain.name == USER_CHAIN for chain in places):
         yield _docker_unit(now)
     else:
-        note = "Add the rule also where the chain is created: /etc/nftables.conf, /etc/iptables, a firewall."
+        note = CHAIN_NOTE
+        if any(chain.name.startswith("ufw") for chain in chains):
+            note = f"Add -A ufw-before-forward -i {bridge} -o {bridge} -j ACCEPT to /etc/ufw/before.rules."
         yield Fix("here", "Make it persistent", (), True, (), note)
 
 

@@ -11,13 +11,16 @@ from collections.abc import Sequence
 from nictop.model.devices.forward_filters import chain_text
 from nictop.model.devices.ingress_limits import (
     RateRule,
+    RedirectLimit,
     TcLimit,
     ingress_limits,
     is_limited_by,
     limit_text,
     rate_rules,
+    redirect_limits,
     xdp_drop_counters,
 )
+from nictop.model.devices.traffic_control import effect_text, qdisc_text
 from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
@@ -119,6 +122,69 @@ def _delete(link: Link, limit: TcLimit) -> Step:
     one = limit.filter
     where = ("dev", link.name, one.hook, "protocol", one.protocol, "pref", str(one.priority))
     return command("tc", "filter", "del", *where)
+
+
+@host_rule("link and path", "warning", needs=("qdiscs",), yields_to=("received_packets_are_dropped_by_tc",))
+def received_packets_are_shaped(host: HostFacts) -> Outcomes:
+    """What a link receives is redirected to another one, whose queueing discipline delays, drops or limits it.
+
+    Received packets cannot be queued: to shape them, a tc filter at ingress redirects them to an ifb, and tbf, htb, cake
+    or netem acts there. nictop reads the filters at ingress that match every packet, and the qdisc of their target.
+
+    Reported for links that are up and have a device, or are stacked on one. Not reported: limits that are not below the
+    link speed, filters for some packets only, and taps and veths of guests, whose limits are set by their host.
+
+    Sources: tc-mirred(8); kernel drivers/net/ifb.c; magnific0/wondershaper issue 100.
+    """
+    for link in host.links:
+        if not link.tc_filters or not link.flags & IFF_UP or not is_outward(host, link):
+            continue
+        for found in redirect_limits(link, host.snapshot):
+            yield _shaped_finding(host, link, found)
+            break
+
+
+def _shaped_finding(host: HostFacts, link: Link, found: RedirectLimit) -> Finding:
+    one, target = found.filter, found.target
+    shown = command("tc", "-s", "filter", "show", "dev", link.name, one.hook)
+    qdiscs = command("tc", "-s", "qdisc", "show", "dev", target.name)
+    delete = command(
+        "tc", "filter", "del", "dev", link.name, one.hook, "protocol", one.protocol, "pref", str(one.priority)
+    )
+    back = ("u32", "match", "u32", "0", "0") if one.kind == "u32" else (one.kind,)
+    undo = command(
+        *(
+            "tc",
+            "filter",
+            "add",
+            "dev",
+            link.name,
+            one.hook,
+            "protocol",
+            one.protocol,
+            "pref",
+            str(one.priority),
+            *back,
+        ),
+        *("action", "mirred", "egress", "redirect", "dev", target.name),
+    )
+    dropped = found.qdisc.dropped
+    counted = f", {units.count(dropped)} packets dropped" if dropped else ""
+    return link_finding(
+        "warning",
+        host,
+        link,
+        f"what it receives passes {target.name}, which {effect_text(found.qdisc)}: {qdisc_text(found.qdisc)}",
+        evidence=(
+            Evidence(f"tc filter at {one.hook}", f"{one.kind}, redirects to {target.name}", str(shown)),
+            Evidence(f"qdisc of {target.name}", f"{qdisc_text(found.qdisc)}{counted}", str(qdiscs)),
+        ),
+        why="It applies to everything that the link receives, whatever the capacity of the network.",
+        fixes=(
+            Fix("here", "Delete the filter", (delete,), False, (undo,), ORIGIN_NOTE),
+            Fix("here", "Show the filter and the qdisc", (shown, qdiscs)),
+        ),
+    )
 
 
 @host_rule("link and path", "warning", uses=("addresses",))

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from nictop.probe.inventory.filters.xtables import conditions_of_match, interface, verdict_of_target
+from nictop.probe.inventory.filters.xtables import conditions_of_match, interface, protocol_name, verdict_of_target
 from nictop.probe.kernel.netlink import text
 from nictop.probe.kernel.sysfs import read_text, unreadable_from_error
 from nictop.probe.records import FilterCondition, FilterRule, PacketChain, Unreadable
@@ -252,8 +252,9 @@ def _packet_conditions(layout: Layout, data: bytes, offset: int) -> Iterator[Fil
         wanted = interface(name, mask)
         if wanted:
             yield FilterCondition(what, (wanted,), bool(inverted & flag))
-    if struct.unpack_from("=H", data, offset + layout.protocol)[0]:
-        yield FilterCondition("other", ("protocol",))
+    protocol = struct.unpack_from("=H", data, offset + layout.protocol)[0]
+    if protocol:
+        yield FilterCondition("protocol", (protocol_name(protocol),), bool(inverted & INVERTED_PROTOCOL))
     if layout is IPV4 and data[offset + layout.flags] & FLAG_FRAGMENT:
         yield FilterCondition("other", ("fragment",))
 

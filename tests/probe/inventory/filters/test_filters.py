@@ -41,6 +41,7 @@ table ip filter {
     ct status dnat accept
     meta mark and 0x4000 == 0x4000 accept
     tcp dport 22 accept
+    ip protocol icmp accept
     iifname . oifname { "a" . "b" } accept
     ip saddr { 192.0.2.0-192.0.2.9 } accept
     fib saddr type local accept
@@ -130,7 +131,8 @@ def test_chains_of_nftables(namespace: Namespace) -> None:
         "destination!=10.0.0.0/9 accept",
         "nat=dnat accept",
         "mark= accept",
-        "other=other other=other accept",
+        "protocol=tcp other=other accept",
+        "protocol=icmp accept",
         "other=set accept",
         "other=source other=source accept",
         "other=fib other=other accept",
@@ -160,7 +162,7 @@ def test_chains_of_iptables(namespace: Namespace, program: str, backend: str) ->
     )
     assert (forward.hook, forward.policy, forward.packets) == ("forward", "drop", 0)
     assert (user.name, user.hook, shown(user)) == ("DOCKER-USER", "", ["return"])
-    rules = [line for line in shown(forward) if not line.startswith("other")]
+    rules = [line for line in shown(forward) if not line.startswith("protocol=tcp ")]
     assert rules == [
         "jump DOCKER-USER",
         "state=established,related accept",
