@@ -128,8 +128,8 @@ def _delete(link: Link, limit: TcLimit) -> Step:
 def received_packets_are_shaped(host: HostFacts) -> Outcomes:
     """What a link receives is redirected to another one, whose queueing discipline delays, drops or limits it.
 
-    Received packets cannot be queued: to shape them, a tc filter at ingress redirects them to an ifb, and tbf, htb, cake
-    or netem acts there. nictop reads the filters at ingress that match every packet, and the qdisc of their target.
+    Received packets cannot be queued: to shape them, a tc filter at ingress redirects them to an ifb, and tbf, htb,
+    cake or netem acts there. nictop reads the filters at ingress that match every packet, and the qdisc of their target.
 
     Reported for links that are up and have a device, or are stacked on one. Not reported: limits that are not below the
     link speed, filters for some packets only, and taps and veths of guests, whose limits are set by their host.
@@ -148,38 +148,24 @@ def _shaped_finding(host: HostFacts, link: Link, found: RedirectLimit) -> Findin
     one, target = found.filter, found.target
     shown = command("tc", "-s", "filter", "show", "dev", link.name, one.hook)
     qdiscs = command("tc", "-s", "qdisc", "show", "dev", target.name)
-    delete = command(
-        "tc", "filter", "del", "dev", link.name, one.hook, "protocol", one.protocol, "pref", str(one.priority)
-    )
+    where = ("dev", link.name, one.hook, "protocol", one.protocol, "pref", str(one.priority))
+    delete = command("tc", "filter", "del", *where)
     back = ("u32", "match", "u32", "0", "0") if one.kind == "u32" else (one.kind,)
-    undo = command(
-        *(
-            "tc",
-            "filter",
-            "add",
-            "dev",
-            link.name,
-            one.hook,
-            "protocol",
-            one.protocol,
-            "pref",
-            str(one.priority),
-            *back,
-        ),
-        *("action", "mirred", "egress", "redirect", "dev", target.name),
-    )
+    redirect = ("action", "mirred", "egress", "redirect", "dev", target.name)
+    undo = command("tc", "filter", "add", *where, *back, *redirect)
     dropped = found.qdisc.dropped
     counted = f", {units.count(dropped)} packets dropped" if dropped else ""
     return link_finding(
         "warning",
         host,
         link,
-        f"what it receives passes {target.name}, which {effect_text(found.qdisc)}: {qdisc_text(found.qdisc)}",
+        f"what it receives passes {target.name}: {qdisc_text(found.qdisc)}",
         evidence=(
             Evidence(f"tc filter at {one.hook}", f"{one.kind}, redirects to {target.name}", str(shown)),
             Evidence(f"qdisc of {target.name}", f"{qdisc_text(found.qdisc)}{counted}", str(qdiscs)),
         ),
-        why="It applies to everything that the link receives, whatever the capacity of the network.",
+        why=f"The qdisc of {target.name} {effect_text(found.qdisc)}: everything that the link receives, whatever the "
+        "capacity of the network.",
         fixes=(
             Fix("here", "Delete the filter", (delete,), False, (undo,), ORIGIN_NOTE),
             Fix("here", "Show the filter and the qdisc", (shown, qdiscs)),
