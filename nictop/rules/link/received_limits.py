@@ -129,7 +129,7 @@ def received_packets_are_shaped(host: HostFacts) -> Outcomes:
     """What a link receives is redirected to another one, whose queueing discipline delays, drops or limits it.
 
     Received packets cannot be queued: to shape them, a tc filter at ingress redirects them to an ifb, and tbf, htb,
-    cake or netem acts there. nictop reads the filters at ingress that match every packet, and the qdisc of their target.
+    cake or netem acts there. nictop reads the filters at ingress for every packet, and the qdisc of their target.
 
     Reported for links that are up and have a device, or are stacked on one. Not reported: limits that are not below the
     link speed, filters for some packets only, and taps and veths of guests, whose limits are set by their host.
