@@ -221,7 +221,7 @@ CASES = (
         ),
     ),
     Case(
-        "forward_chains_disagree",
+        "guests_are_not_forwarded",
         "br0",
         (Host(""), Host(f"{TWO_GUESTS}echo 0 > {BRIDGE_NETFILTER}{LIBVIRT_NETWORK}{FORWARD_DROPS}")),
         named="libvirt and FORWARD",
@@ -229,7 +229,7 @@ CASES = (
         program="nft",
     ),
     Case(
-        "forward_chains_disagree",
+        "guests_are_not_forwarded",
         "br0",
         (Host(""), Host(f"{TWO_GUESTS}echo 0 > {BRIDGE_NETFILTER}{LIBVIRT_NETWORK}{DOCKER_USER}")),
         named="libvirt and Docker",

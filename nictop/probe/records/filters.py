@@ -50,7 +50,8 @@ class PacketChain:
     table: str
     name: str
     hook: str = ""
-    """forward, ingress, prerouting, input, output or postrouting; "": called by another chain."""
+    """forward, ingress, prerouting, input, output or postrouting; nat: source NAT (type nat at postrouting), without
+    filters. "": called by another chain."""
     priority: int = 0
     policy: str = ""
     """accept or drop: for packets on which no rule decides. "": called by another chain."""

@@ -197,7 +197,7 @@ def _program(chain: PacketChain, chains: Sequence[PacketChain]) -> str:
 def _show_chain(chain: PacketChain) -> Step:
     program = _program(chain, ())
     if program:
-        return command(program, "-nvL", chain.name)
+        return command(program, *(("-t", "nat") if chain.table == "nat" else ()), "-nvL", chain.name)
     return command("nft", "-a", "list", "chain", chain.family, chain.table, chain.name)
 
 
@@ -343,17 +343,18 @@ def _docker_unit(commands: Sequence[Step]) -> Fix:
 
 
 @host_rule("bridges and VLANs", "critical", yields_to=("bridged_frames_are_filtered",))
-def forward_chains_disagree(host: HostFacts) -> Outcomes:
-    """One chain accepts what guests of a bridge send out, and another one drops it.
+def guests_are_not_forwarded(host: HostFacts) -> Outcomes:
+    """What guests of a bridge send out is dropped, although a rule of the host is there to let it out.
 
-    A packet must be accepted by every base chain at the hook forward: an accept in one (of libvirt, LXD, a firewall)
+    Such a rule is source NAT for their subnet, or one that accepts what comes from their bridge in another base chain
+    at the hook forward: each of these chains must accept a packet, and an accept in one (of libvirt, LXD, a firewall)
     does not overrule the policy drop of another (FORWARD, which Docker sets to drop). nictop follows the rules for a
     new connection of a guest from its bridge to the link of the default route.
 
-    Not reported: packets that no chain accepts by a rule with the name of the bridge, which may be kept in on purpose,
-    rules that drop what comes from this bridge, chains with rules that are not understood, hosts that do not forward.
+    Not reported: guests for which there is no such rule, as they may be kept in on purpose, rules that drop what comes
+    from this bridge, chains with rules that are not understood, hosts that do not forward.
 
-    Sources: canonical/lxd issue 8716; moby issue 52612; nft(8).
+    Sources: canonical/lxd issues 8716 and 12810; canonical/multipass issue 3468; moby issue 52612; nft(8).
     """
     for found in routed_refusals(host.snapshot):
         yield _routed_finding(host, found)
@@ -368,10 +369,16 @@ def _routed_finding(host: HostFacts, found: RoutedRefusal) -> Finding:
         f"packets of its guests to {outward.name} are dropped by {_short_chain(refusal)} ({refusal_text(refusal)})",
         evidence=(
             Evidence("dropped by", f"{chain_text(refusal.at)}: {refusal_text(refusal)}", str(_show_chain(refusal.at))),
-            Evidence("accepted by", chain_text(found.accepted.at), str(_show_chain(found.accepted.at))),
+            Evidence(
+                "addresses translated by" if found.is_translated else "accepted by",
+                chain_text(found.meant.at),
+                str(_show_chain(found.meant.at)),
+            ),
             Evidence("guests", _guest_names(host, found.ports), f"bridge link show master {bridge.name}"),
         ),
-        why="Every base chain must accept a packet: the accept in one does not overrule the drop of another.",
+        why="The host translates the addresses of its guests, but no rule lets their packets out."
+        if found.is_translated
+        else "Every base chain must accept a packet: the accept in one does not overrule the drop of another.",
         fixes=tuple(_routed_fixes(host, found)),
     )
 

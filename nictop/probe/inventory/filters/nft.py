@@ -1,8 +1,8 @@
-"""Filter chains of nftables, and the chains that they call, with their rules.
+"""Filter chains of nftables and those of source NAT, and the chains that they call, with their rules.
 
 One dump of all chains, then one of the rules of each chain that a packet can come to: other rules, such as those of
-NAT, are not read. The hook forward comes first: if there are too many rules, those of other hooks are left out. Needs
-CAP_NET_ADMIN.
+destination NAT, are not read. The hook forward comes first: if there are too many rules, those of other hooks are left
+out. Needs CAP_NET_ADMIN.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def read_nft_chains(
 def _read(kernel: NetlinkSocket, names: Mapping[int, str]) -> tuple[tuple[PacketChain, ...], dict[str, Unreadable]]:
     parsed = (nftables.parse_chain(body) for body in nftables.dump(kernel, nftables.NFT_MSG_GETCHAIN))
     chains = {(one.family, one.table, one.name): one for one in parsed if one is not None}
-    base = [key for key, one in chains.items() if one.type == "filter" and (one.family, one.hook) in HOOKS]
-    base.sort(key=lambda key: (HOOKS[key[0], chains[key].hook or 0], chains[key].priority, key))
-    forward = [key for key in base if HOOKS[key[0], chains[key].hook or 0] == "forward"]
+    base = [key for key, one in chains.items() if hook_of(one)]
+    base.sort(key=lambda key: (hook_of(chains[key]), chains[key].priority, key))
+    forward = [key for key in base if hook_of(chains[key]) == "forward"]
     reader = _RuleReader(kernel, names)
     found = _with_called(forward, chains, reader)
     try:
@@ -110,8 +110,16 @@ def _with_called(
     return tuple(found)
 
 
+def hook_of(chain: nftables.Chain) -> str:
+    """`PacketChain.hook`; "": it is called by others, or is of no interest."""
+    name = HOOKS.get((chain.family, -1 if chain.hook is None else chain.hook), "")
+    if chain.type == "nat":
+        return "nat" if name == "postrouting" else ""
+    return name if chain.type == "filter" else ""
+
+
 def _record(chain: nftables.Chain, rules: Sequence[FilterRule]) -> PacketChain:
-    hook = HOOKS.get((chain.family, -1 if chain.hook is None else chain.hook), "")
+    hook = hook_of(chain)
     return PacketChain(
         backend="nft",
         family=nftables.FAMILY_NAMES[chain.family],

@@ -210,7 +210,7 @@ def test_nothing_is_requested_without_a_table(tmp_path: Path) -> None:
     modules.mkdir()
     (modules / "modules.dep").write_text("kernel/net/netfilter/nf_tables.ko: \n")
     (tmp_path / "net").mkdir()
-    (tmp_path / "net" / "ip_tables_names").write_text("nat\n")
+    (tmp_path / "net" / "ip_tables_names").write_text("mangle\n")
     filters, trouble = read_filters((), sys=str(tmp_path), proc=str(tmp_path), modules=str(tmp_path))
     assert (filters, trouble) == (PacketFilters(), None)
 
@@ -256,7 +256,7 @@ def test_damaged_rules(expressions: list[tuple[str, bytes]], cut: int) -> None:
 
 @given(st.sampled_from(["ip", "ip6"]), st.binary(max_size=400), st.binary(max_size=600))
 def test_damaged_tables(family: str, info: bytes, entries: bytes) -> None:
-    found = iptables.parse_table(family, info, entries)
+    found = iptables.parse_table(family, "filter", info, entries)
     assert found is None or isinstance(found, (tuple, Unreadable))
 
 
@@ -266,7 +266,7 @@ def test_a_table_with_bytes_replaced(data: st.DataObject) -> None:
     entries = bytearray(TABLE)
     for _ in range(data.draw(st.integers(1, 6))):
         entries[data.draw(st.integers(0, len(entries) - 1))] = data.draw(st.integers(0, 255))
-    iptables.parse_table("ip", INFO, bytes(entries))
+    iptables.parse_table("ip", "filter", INFO, bytes(entries))
 
 
 def entry(verdict: int) -> bytes:
@@ -283,5 +283,5 @@ INFO = iptables.INFO.pack(b"filter", 0b1110, 0, 0, SIZE, 3 * SIZE, 0, 0, 0, 2 * 
 
 
 def test_a_constructed_table() -> None:
-    (chain,) = iptables.parse_table("ip", INFO, TABLE)  # type: ignore[misc]
+    (chain,) = iptables.parse_table("ip", "filter", INFO, TABLE)  # type: ignore[misc]
     assert (chain.policy, chain.rules) == ("accept", (FilterRule("drop", packets=0),))
