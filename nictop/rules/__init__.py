@@ -56,6 +56,7 @@ import nictop.rules.cpu.steering
 import nictop.rules.profiles.stopped_managers
 import nictop.rules.profiles.vanished
 import nictop.rules.link.traffic_control
+import nictop.rules.link.received_limits
 import nictop.rules.link.taps
 import nictop.rules.link.tunnels
 import nictop.rules.link.guest_mtu

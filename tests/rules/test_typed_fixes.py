@@ -281,7 +281,20 @@ CASES = (
         program="nft",
     ),
     Case(
-        "forward_chains_disagree",
+        "received_packets_are_shaped",
+        "v1",
+        (
+            Host(
+                f"{PAIR}; ip link add ifb9 type veth peer name ifb8; ip link set dev ifb9 up; "
+                f"tc qdisc add dev ifb9 root {SHAPER}; tc qdisc add dev v1 clsact; "
+                "tc filter add dev v1 ingress protocol all pref 5 u32 match u32 0 0 "
+                "action mirred egress redirect dev ifb9",
+                {"links": {"v1": nic()}},
+            ),
+        ),
+    ),
+    Case(
+        "guests_are_not_forwarded",
         "br0",
         (Host(""), Host(f"{TWO_GUESTS}echo 0 > {BRIDGE_NETFILTER}{LIBVIRT_NETWORK}{FORWARD_DROPS}")),
         named="libvirt and FORWARD",
@@ -289,7 +302,7 @@ CASES = (
         program="nft",
     ),
     Case(
-        "forward_chains_disagree",
+        "guests_are_not_forwarded",
         "br0",
         (Host(""), Host(f"{TWO_GUESTS}echo 0 > {BRIDGE_NETFILTER}{LIBVIRT_NETWORK}{DOCKER_USER}")),
         named="libvirt and Docker",
@@ -952,9 +965,13 @@ ETHTOOL = "no link of a namespace has what this ethtool option sets"
 DAEMONS = "starts a daemon of the machine with systemctl"
 SYSFS = "writes to the PCI device in sysfs, which is that of the machine"
 VLANS = "bridge VLAN filtering, which the kernel of a test machine may lack: typed by hand in QEMU guests"
+TC_ACTIONS = "actions of tc, which the kernel of a test machine may lack"
 NOT_TYPED = {
     "bridge_mtu_exceeds_the_way_out": "containers get their MTU from their product when they are made again",
     "tunnel_packets_have_wrong_checksums": "what is counted depends on what other hosts send",
+    "received_packets_are_dropped_by_tc": TC_ACTIONS,
+    "packet_filter_limits_the_rate": DIAGNOSTIC,
+    "xdp_program_drops_packets": DIAGNOSTIC,
     "vlan_is_not_on_the_bridge_port": VLANS,
     "vlan_is_not_on_the_bridge": VLANS,
     "vlan_is_not_on_the_uplink": VLANS,

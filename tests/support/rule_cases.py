@@ -273,7 +273,8 @@ def filters_of(filters: dict[str, Any]) -> dict[str, Any]:
 
 
 def filter_rule(line: str) -> dict[str, Any]:
-    """``in br0 out !br1 state established,related accept 12``: conditions, verdict, target, packets."""
+    """``in br0 out !br1 state established,related accept 12``: conditions, verdict, target, packets.
+    ``_`` is a blank in a value."""
     rule: dict[str, Any] = {"conditions": []}
     words = line.split()
     while words:
@@ -288,7 +289,11 @@ def filter_rule(line: str) -> dict[str, Any]:
             rule["conditions"].append({"what": word})
         else:
             values = words.pop(0)
-            condition = {"what": word, "values": values.lstrip("!").split(","), "negated": values.startswith("!")}
+            condition = {
+                "what": word,
+                "values": values.lstrip("!").replace("_", " ").split(","),
+                "negated": values.startswith("!"),
+            }
             rule["conditions"].append(condition)
     return rule
 

@@ -27,7 +27,11 @@ FAMILY_CHAINS: Mapping[FrameFamily, tuple[str, ...]] = {"ipv4": ("ip", "inet"), 
 CALLS: Mapping[FrameFamily, str] = {"ipv4": "iptables", "ipv6": "ip6tables"}
 """Frames → end of the names of the sysctl and of the bridge option."""
 FAMILY_NAMES: Mapping[FrameFamily, str] = {"ipv4": "IPv4", "ipv6": "IPv6", "arp": "ARP"}
+OTHER_PROTOCOLS: Mapping[FrameFamily, tuple[str, ...]] = {"ipv4": ("udp", "icmp"), "ipv6": ("udp", "icmpv6"), "arp": ()}
+"""Besides TCP: a firewall may let ICMP pass and nothing else."""
 REFUSALS = ("drop", "reject")
+SOURCE_NAT = ("masq", "nat", "MASQUERADE", "SNAT")
+"""Expressions of nftables and targets of xtables."""
 MAX_STEPS = 20_000
 """Rules that are examined for one host."""
 MAX_PORTS = 32
@@ -67,7 +71,9 @@ class Verdict:
     unknown: str = ""
     """What is not known, so that it cannot be said whether frames pass."""
     is_partial: bool = False
-    """Some pass and some do not, by addresses, protocols and the like."""
+    """Some pass and some do not, by addresses, ports and the like."""
+    passes: tuple[str, ...] = ()
+    """Protocols that are accepted although new TCP connections are refused: icmp."""
 
 
 PASSED = Verdict()
@@ -85,6 +91,8 @@ class Frame:
     """Ports that it may go to."""
     networks: tuple[Network, ...] = ()
     """Subnets of the bridge, in which both ends are if there are any."""
+    protocol: str = "tcp"
+    """tcp, udp, icmp or icmpv6."""
     is_routed_to: str = ""
     """Interface that it is routed to; "": bridged."""
     on_ports: bool = False
@@ -100,6 +108,8 @@ class BridgeFilter:
     """Ports of guests whose frames are refused, by name."""
     refusals: Mapping[FrameFamily, Refusal]
     """By kind of frame, ipv4 before ipv6."""
+    passes: tuple[str, ...] = ()
+    """Protocols that are accepted nevertheless."""
 
 
 @dataclass(frozen=True)
@@ -200,6 +210,7 @@ def _bridge_filter(
     unreadable = _unreadable(bridge, snapshot)
     refusals: dict[FrameFamily, Refusal] = {}
     cut_off: dict[str, Link] = {}
+    passes: dict[str, None] = {}
     unknown = ""
     for family in FAMILY_CHAINS:
         by_netfilter = any(netfilter_calls(bridge, snapshot, family))
@@ -216,13 +227,14 @@ def _bridge_filter(
             unknown = unknown or verdict.unknown
             if verdict.refusal is not None:
                 refusals.setdefault(family, verdict.refusal)
+                passes.update(dict.fromkeys(verdict.passes))
                 cut_off[port.name] = port
             if not evaluator.names_ports(chains):
                 if verdict.refusal is not None:
                     cut_off.update({one.name: one for one in own})
                 break
     if refusals:
-        return BridgeFilter(bridge, tuple(cut_off[name] for name in sorted(cut_off)), refusals)
+        return BridgeFilter(bridge, tuple(cut_off[name] for name in sorted(cut_off)), refusals, tuple(passes))
     return unreadable or unknown or None
 
 
@@ -254,31 +266,35 @@ def _unreadable(bridge: Link, snapshot: Snapshot) -> str:
     reasons: dict[str, Unreadable] = inventory.filters.unreadable
     if "filters" in inventory.unreadable:
         return "packet filters: not readable"
-    return "; ".join(f"{source}: {why.detail or why.reason}" for source, why in reasons.items())
+    return "; ".join(
+        f"{source}: {why.detail or why.reason}" for source, why in reasons.items() if source != "nft_local"
+    )
 
 
 @dataclass(frozen=True)
 class RoutedRefusal:
-    """Packets of guests that one base chain accepts by a rule for their bridge, and another one refuses."""
+    """Packets of guests that are to leave the host, as another chain shows, and are refused."""
 
     bridge: Link
     ports: tuple[Link, ...]
     outward: Link
     """Link of the default route."""
-    family: FrameFamily
-    accepted: Refusal
-    """The chain and the rule that accept them."""
+    meant: Refusal
+    """The rule that shows it: it accepts what comes from their bridge, or translates their addresses."""
+    is_translated: bool
     refusal: Refusal
 
 
 def routed_refusals(snapshot: Snapshot) -> Iterator[RoutedRefusal]:
     """Bridges of guests that the host routes, and whose packets to the default route do not get through all chains.
 
-    A chain alone that refuses them may be there on purpose; one that accepts them by name says that they are to pass.
+    A chain alone that refuses them may be there on purpose; one that accepts them by name, and source NAT for their
+    subnet, say that they are to pass.
     """
     inventory = snapshot.inventory
-    base = [one for one in inventory.filters.chains if one.hook == "forward"] if inventory is not None else []
-    if inventory is None or len(base) < 2 or not inventory.settings.sysctl.get("net.ipv4.ip_forward"):
+    if inventory is None or not inventory.settings.sysctl.get("net.ipv4.ip_forward"):
+        return
+    if not any(one.hook == "forward" for one in inventory.filters.chains):
         return
     ways = [link for link in snapshot.links.values() if any(one.family == "ipv4" for one in link.default_routes)]
     outward = min(ways, key=lambda link: min(one.metric for one in link.default_routes), default=None)
@@ -287,32 +303,25 @@ def routed_refusals(snapshot: Snapshot) -> Iterator[RoutedRefusal]:
         networks = bridge_networks(bridge, "ipv4") if bridge.kind == "bridge" else ()
         if outward is None or outward is bridge or not networks:
             continue
-        ports = forwarding_ports(bridge, snapshot)
-        guests = tuple(port for port in ports if is_guest_port(port, snapshot))
+        guests = tuple(port for port in forwarding_ports(bridge, snapshot) if is_guest_port(port, snapshot))
         if not guests:
             continue
         names = frozenset(port.name for port in guests)
         frame = Frame("ipv4", bridge.name, names, names, networks, is_routed_to=outward.name)
-        found = _contradiction(evaluator, frame)
-        if found is not None:
-            yield RoutedRefusal(bridge, guests, outward, "ipv4", *found)
+        refusal = _routed_refusal(evaluator, frame)
+        accepting = evaluator.rule_for(frame, "accept") if refusal is not None else None
+        meant = accepting or (evaluator.rule_for(frame, "nat") if refusal is not None else None)
+        if refusal is not None and meant is not None:
+            yield RoutedRefusal(bridge, guests, outward, meant, accepting is None, refusal)
 
 
-def _contradiction(evaluator: Evaluator, frame: Frame) -> tuple[Refusal, Refusal] | None:
-    """(what accepts a frame by a rule for its bridge, what refuses it); None: the chains agree, or it is not known."""
-    accepted = refused = None
+def _routed_refusal(evaluator: Evaluator, frame: Frame) -> Refusal | None:
+    """What refuses a routed frame, not by a rule for its bridge."""
     for chain in evaluator.chains_for(frame.family, frame.inputs):
-        if chain.family == "bridge":
-            continue
-        refusal = evaluator.chain_verdict(chain, frame).refusal
+        refusal = evaluator.chain_verdict(chain, frame).refusal if chain.family != "bridge" else None
         if refusal is not None:
-            refused = refused or refusal
-            continue
-        accepting = evaluator.accepting_rule(chain, frame)
-        accepted = accepted or accepting
-    if accepted is None or refused is None or refused.is_meant:
-        return None
-    return accepted, refused
+            return None if refusal.is_meant else refusal
+    return None
 
 
 # --------------------------------------------------------------------------------------------------------- evaluation
@@ -346,8 +355,19 @@ class Evaluator:
         """The verdict may differ between ports of one bridge."""
         return self._names_ports or any(one.family == "bridge" for one in chains)
 
-    def verdict(self, chains: Iterable[PacketChain], frame: Frame) -> Verdict:
-        """What all base chains together do."""
+    def verdict(self, chains: Sequence[PacketChain], frame: Frame) -> Verdict:
+        """What all base chains together do. Refused: TCP is, and UDP is not accepted by a rule for all of it."""
+        found = self._protocol_verdict(chains, frame)
+        if found.refusal is None:
+            return found
+        passes = []
+        for protocol in OTHER_PROTOCOLS[frame.family]:
+            other = self._protocol_verdict(chains, replace(frame, protocol=protocol))
+            if other == PASSED:
+                passes.append(protocol)
+        return Verdict(is_partial=True) if "udp" in passes else replace(found, passes=tuple(passes))
+
+    def _protocol_verdict(self, chains: Iterable[PacketChain], frame: Frame) -> Verdict:
         verdicts = [self.chain_verdict(chain, frame) for chain in chains]
         refused = next((one for one in verdicts if one.refusal is not None), None)
         if refused is not None:
@@ -375,14 +395,16 @@ class Evaluator:
         is_meant = last.rule is not None and _is_meant(last.rule, frame)
         return Verdict(Refusal(chain, last.at, last.rule, is_meant))
 
-    def accepting_rule(self, chain: PacketChain, frame: Frame) -> Refusal | None:
-        """The rule that accepts a frame, if it names the bridge of it as input."""
-        ends, _ = self._ends(chain, frame, 0)
-        for end in ends:
-            if end.verdict == "accept" and end.rule is not None and rule_applies(end.rule, frame):
-                named = [one for one in end.rule.conditions if one.what == "in" and not one.negated]
-                if any(frame.bridge in one.values for one in named):
-                    return Refusal(chain, end.at, end.rule)
+    def rule_for(self, frame: Frame, purpose: Literal["accept", "nat"]) -> Refusal | None:
+        """The rule that accepts a frame because of its bridge, or translates the addresses of its subnet."""
+        wanted = "forward" if purpose == "accept" else "nat"
+        for chain in self.chains:
+            if chain.hook != wanted or chain.family not in FAMILY_CHAINS[frame.family]:
+                continue
+            for end in self._ends(chain, frame, 0)[0]:
+                if end.rule is None or not _is_for_bridge(end, frame, purpose):
+                    continue
+                return Refusal(chain, end.at, end.rule)
         return None
 
     def _ends(self, chain: PacketChain, frame: Frame, depth: int) -> tuple[list[_End], bool]:
@@ -426,6 +448,15 @@ def _is_meant(rule: FilterRule, frame: Frame) -> bool:
     chain of the family bridge: it names a port."""
     named = {one.what for one in rule.conditions if one.what in ("in", "out") and not one.negated}
     return bool(named) if frame.on_ports or frame.is_routed_to else named == {"in", "out"}
+
+
+def _is_for_bridge(end: _End, frame: Frame, purpose: str) -> bool:
+    conditions = [one for one in (end.rule.conditions if end.rule is not None else ()) if not one.negated]
+    if purpose == "accept":
+        named = any(one.what == "in" and frame.bridge in one.values for one in conditions)
+        return end.verdict == "accept" and named and end.rule is not None and rule_applies(end.rule, frame) is True
+    of_subnet = any(one.what == "source" and _has_source(one, frame) for one in conditions)
+    return end.rule is not None and end.rule.target in SOURCE_NAT and of_subnet
 
 
 def rule_applies(rule: FilterRule, frame: Frame) -> bool | None:
@@ -513,6 +544,7 @@ JUDGES = {
     "state": _is_new,
     "nat": lambda *_: False,
     "mark": lambda *_: False,
+    "protocol": lambda condition, frame: frame.protocol in condition.values,
     "family": lambda condition, frame: frame.family in condition.values,
     "source": _has_source,
     "destination": _has_destination,
@@ -561,7 +593,7 @@ def _place(chains: Sequence[PacketChain], base: PacketChain, frame: Frame, user_
 
 def chain_text(chain: PacketChain) -> str:
     """``FORWARD (iptables)``, ``inet filter forward``"""
-    is_iptables = chain.backend == "iptables" or (chain.table == "filter" and chain.family in ("ip", "ip6"))
+    is_iptables = chain.backend == "iptables" or (chain.table in ("filter", "nat") and chain.family in ("ip", "ip6"))
     if is_iptables:
         return f"{'ip6tables' if chain.family == 'ip6' else 'iptables'} {chain.name}"
     return f"nft {chain.family} {chain.table} {chain.name}"

@@ -20,7 +20,7 @@ def filter_section(snapshot: Snapshot) -> tuple[Section, ...]:
     inventory = snapshot.inventory
     if inventory is None:
         return ()
-    base = [one for one in inventory.filters.chains if one.hook]
+    base = [one for one in inventory.filters.chains if one.hook not in ("", "nat")]
     facts = [Fact(f"At {one.hook}", _chain_fact(one)) for one in base[:MAX_CHAIN_LINES]]
     if len(base) > MAX_CHAIN_LINES:
         facts.append(Fact("Chains", f"{len(base) - MAX_CHAIN_LINES} more", "dim"))

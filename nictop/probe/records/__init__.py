@@ -63,6 +63,8 @@ from nictop.probe.records.links import (
     Qdisc,
     Queue,
     SubnetRoute,
+    TcAction,
+    TcFilter,
     VirtualFunction,
 )
 from nictop.probe.records.lldp import LldpListening, LldpNeighbour
@@ -215,6 +217,8 @@ __all__ = [
     "StoppedManager",
     "SubnetRoute",
     "TableRoute",
+    "TcAction",
+    "TcFilter",
     "Team",
     "TeamPort",
     "Thread",

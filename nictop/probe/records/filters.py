@@ -16,8 +16,9 @@ class FilterCondition:
     """in, out: interface (a bridge for bridged packets that netfilter gets; in the family bridge a port). port_in,
     port_out: port of a bridge (physdev). bridge_in, bridge_out: bridge of that port (ibrname, obrname). bridged:
     physdev-is-bridged. state: of the connection (new, established, related, invalid, untracked). nat: snat, dnat.
-    mark: has one. family: ipv4, ipv6 or arp. source, destination: an address with prefix length. limit: more than a
-    rate (``2e+07 bytes/s``), or a match with a rate of its own (its name). other: anything else, `values` name it."""
+    mark: has one. family: ipv4, ipv6 or arp. protocol: tcp, udp, icmp, icmpv6, or its number. source, destination: an
+    address with prefix length. limit: more than a rate (``2e+07 bytes/s``), or a match with a rate of its own (its
+    name). other: anything else, `values` name it."""
     values: tuple[str, ...] = ()
     """It is one of these; ``tap*``: begins with."""
     negated: bool = False
@@ -40,7 +41,7 @@ class FilterRule:
 
 @dataclass(frozen=True)
 class PacketChain:
-    """A chain for packets that are forwarded, or a chain at the ingress of links; chains that these call as well."""
+    """A chain that packets pass at a hook, or one that such a chain calls."""
 
     backend: Literal["nft", "iptables"]
     """nft: nftables, also what iptables-nft has created. iptables: iptables-legacy."""
@@ -49,7 +50,8 @@ class PacketChain:
     table: str
     name: str
     hook: str = ""
-    """forward or ingress; "": called by another chain."""
+    """forward, ingress, prerouting, input, output or postrouting; nat: source NAT (type nat at postrouting), without
+    filters. "": called by another chain."""
     priority: int = 0
     policy: str = ""
     """accept or drop: for packets on which no rule decides. "": called by another chain."""
@@ -62,9 +64,9 @@ class PacketChain:
 
 @dataclass(frozen=True)
 class PacketFilters:
-    """What filters the packets that this network namespace forwards. nf_tables netlink (NFT_MSG_GETCHAIN, GETRULE,
+    """What filters the packets of this network namespace. nf_tables netlink (NFT_MSG_GETCHAIN, GETRULE,
     GETSETELEM), IPT_SO_GET_ENTRIES and IP6T_SO_GET_ENTRIES. Needs root."""
 
     chains: tuple[PacketChain, ...] = ()
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
-    """nft, iptables, ip6tables → why their chains are missing."""
+    """nft, nft_local (all hooks but forward), iptables, ip6tables → why their chains are missing."""

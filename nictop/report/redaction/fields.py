@@ -57,7 +57,7 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "Link": frozenset(
         (
             *("name", "altnames", "operstate", "kind", "details", "qdisc", "bus", "device", "pci_address"),
-            *("physical_port", "address_assignment", "address", "permanent_address"),
+            *("physical_port", "address_assignment", "address", "permanent_address", "xdp"),
         )
     ),
     "LinkChange": frozenset(("name", "operstate")),
@@ -72,6 +72,8 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "Routing": frozenset(("name_servers",)),
     "VirtualFunction": ALL_FIELDS,
     "Qdisc": ALL_FIELDS,
+    "TcFilter": ALL_FIELDS,
+    "TcAction": ALL_FIELDS,
     "BridgePort": ALL_FIELDS,
     "BridgeVlan": ALL_FIELDS,
     "Bond": ALL_FIELDS,

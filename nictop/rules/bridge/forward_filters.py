@@ -49,6 +49,14 @@ UDEV_RULE = (
     'ACTION=="add", SUBSYSTEM=="module", KERNEL=="br_netfilter", '
     'RUN+="/lib/systemd/systemd-sysctl --prefix=/net/bridge"'
 )
+CHAIN_NOTE = "Add the rule also where the chain is created: /etc/nftables.conf, /etc/iptables, a firewall."
+DOCKER_FIX = Fix(
+    "here",
+    "Let Docker create its rules again",
+    (command("systemctl", "restart", "docker"),),
+    note="Containers stop meanwhile, unless live-restore is on. Its rules were removed, by iptables -F or when another "
+    "firewall started; with iptables=false in daemon.json it creates none.",
+)
 DOCKER_NOTE = "Docker's isolation of containers on one bridge (icc=false) ends with it."
 
 
@@ -79,7 +87,7 @@ def bridged_frames_are_filtered(host: HostFacts) -> Outcomes:
         yield Skipped("", host.name, name, reason, "rights" if is_refused else "no_answer")
     for same in _by_cause(found.refused):
         first = max(same, key=lambda one: (len(one.ports), -one.bridge.ifindex))
-        yield _bridge_finding(host, first, [one for one in same if one is not first])
+        yield bridge_finding(host, first, [one for one in same if one is not first])
 
 
 def _by_cause(found: Sequence[BridgeFilter]) -> list[list[BridgeFilter]]:
@@ -98,7 +106,8 @@ def is_docker(bridge: Link) -> bool:
     return DOCKER_BRIDGE.fullmatch(bridge.name) is not None
 
 
-def _bridge_finding(host: HostFacts, found: BridgeFilter, others: Sequence[BridgeFilter]) -> Finding:
+def bridge_finding(host: HostFacts, found: BridgeFilter, others: Sequence[BridgeFilter] = ()) -> Finding:
+    """`others`: bridges with the same refusals."""
     refusal = next(iter(found.refusals.values()))
     families = " and ".join(FAMILY_NAMES[family] for family in found.refusals)
     kind = "" if {"ipv4"} <= set(found.refusals) else f"{families} "
@@ -111,6 +120,7 @@ def _bridge_finding(host: HostFacts, found: BridgeFilter, others: Sequence[Bridg
         f"{kind}frames between its ports{more} are filtered by {_short_chain(refusal)} ({refusal_text(refusal)})",
         evidence=(
             *_refusal_evidence(found.refusals),
+            *((Evidence("accepted", ", ".join(found.passes), "the same chain"),) if found.passes else ()),
             *_call_evidence(host, found),
             Evidence("guests cut off", guests, f"bridge link show master {found.bridge.name}"),
             *(
@@ -187,7 +197,7 @@ def _program(chain: PacketChain, chains: Sequence[PacketChain]) -> str:
 def _show_chain(chain: PacketChain) -> Step:
     program = _program(chain, ())
     if program:
-        return command(program, "-nvL", chain.name)
+        return command(program, *(("-t", "nat") if chain.table == "nat" else ()), "-nvL", chain.name)
     return command("nft", "-a", "list", "chain", chain.family, chain.table, chain.name)
 
 
@@ -201,13 +211,9 @@ def _fixes(host: HostFacts, found: BridgeFilter) -> Iterator[Fix]:
         yield _show_fix(found)
         return
     if is_docker(found.bridge):
-        yield Fix(
-            "here",
-            "Let Docker create its rules again",
-            (command("systemctl", "restart", "docker"),),
-            note="Containers stop meanwhile, unless live-restore is on. Its rules were removed: by iptables -F, or "
-            "when another firewall was restarted.",
-        )
+        if all(_program(refusal.chain, chains) for refusal in found.refusals.values()):
+            yield DOCKER_FIX
+        yield from _accept_fix(host, found)
         return
     users = sorted({_owner(chain.name) for chain in chains} - {""})
     accept = _accept_fix(host, found)
@@ -295,7 +301,9 @@ def _accept_fix(host: HostFacts, found: BridgeFilter) -> Iterator[Fix]:
     if all(chain.name == USER_CHAIN for chain in places):
         yield _docker_unit(now)
     else:
-        note = "Add the rule also where the chain is created: /etc/nftables.conf, /etc/iptables, a firewall."
+        note = CHAIN_NOTE
+        if any(chain.name.startswith("ufw") for chain in chains):
+            note = f"Add -A ufw-before-forward -i {bridge} -o {bridge} -j ACCEPT to /etc/ufw/before.rules."
         yield Fix("here", "Make it persistent", (), True, (), note)
 
 
@@ -335,17 +343,18 @@ def _docker_unit(commands: Sequence[Step]) -> Fix:
 
 
 @host_rule("bridges and VLANs", "critical", yields_to=("bridged_frames_are_filtered",))
-def forward_chains_disagree(host: HostFacts) -> Outcomes:
-    """One chain accepts what guests of a bridge send out, and another one drops it.
+def guests_are_not_forwarded(host: HostFacts) -> Outcomes:
+    """What guests of a bridge send out is dropped, although a rule of the host is there to let it out.
 
-    A packet must be accepted by every base chain at the hook forward: an accept in one (of libvirt, LXD, a firewall)
+    Such a rule is source NAT for their subnet, or one that accepts what comes from their bridge in another base chain
+    at the hook forward: each of these chains must accept a packet, and an accept in one (of libvirt, LXD, a firewall)
     does not overrule the policy drop of another (FORWARD, which Docker sets to drop). nictop follows the rules for a
     new connection of a guest from its bridge to the link of the default route.
 
-    Not reported: packets that no chain accepts by a rule with the name of the bridge, which may be kept in on purpose,
-    rules that drop what comes from this bridge, chains with rules that are not understood, hosts that do not forward.
+    Not reported: guests for which there is no such rule, as they may be kept in on purpose, rules that drop what comes
+    from this bridge, chains with rules that are not understood, hosts that do not forward.
 
-    Sources: canonical/lxd issue 8716; moby issue 52612; nft(8).
+    Sources: canonical/lxd issues 8716 and 12810; canonical/multipass issue 3468; moby issue 52612; nft(8).
     """
     for found in routed_refusals(host.snapshot):
         yield _routed_finding(host, found)
@@ -360,10 +369,16 @@ def _routed_finding(host: HostFacts, found: RoutedRefusal) -> Finding:
         f"packets of its guests to {outward.name} are dropped by {_short_chain(refusal)} ({refusal_text(refusal)})",
         evidence=(
             Evidence("dropped by", f"{chain_text(refusal.at)}: {refusal_text(refusal)}", str(_show_chain(refusal.at))),
-            Evidence("accepted by", chain_text(found.accepted.at), str(_show_chain(found.accepted.at))),
+            Evidence(
+                "addresses translated by" if found.is_translated else "accepted by",
+                chain_text(found.meant.at),
+                str(_show_chain(found.meant.at)),
+            ),
             Evidence("guests", _guest_names(host, found.ports), f"bridge link show master {bridge.name}"),
         ),
-        why="Every base chain must accept a packet: the accept in one does not overrule the drop of another.",
+        why="The host translates the addresses of its guests, but no rule lets their packets out."
+        if found.is_translated
+        else "Every base chain must accept a packet: the accept in one does not overrule the drop of another.",
         fixes=tuple(_routed_fixes(host, found)),
     )
 

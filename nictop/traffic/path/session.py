@@ -16,6 +16,7 @@ from nictop.model.text.terminal import clean
 from nictop.probe.records import Firewalls
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.findings.findings import path_findings
+from nictop.traffic.path.findings.hypervisor_filters import with_hypervisor_filter
 from nictop.traffic.path.result import PathReport, PathRequest
 from nictop.traffic.path.run import STAGE_TEXTS, PathRun, PathStage, end_path_run
 from nictop.traffic.plan.endpoints import PATH_OPTIONS, chosen_addresses_text, select_pair
@@ -35,8 +36,8 @@ Progress = Callable[[str], object]
 
 
 class PathSession:
-    """One path test. `sessions`: the hosts of the request, whose items the caller processes. `timeout`: as for
-    `wait_for_readings`."""
+    """One path test. `sessions`: the hosts of the request, and others that are watched, whose items the caller
+    processes. `timeout`: as for `wait_for_readings`."""
 
     def __init__(self, request: PathRequest, sessions: Iterable[HostSession], *, timeout: float | None = None) -> None:
         self.request = request
@@ -47,8 +48,7 @@ class PathSession:
         lost."""
         with subscribed_hosts(self._sessions) as hosts:
             ends = dict.fromkeys((self.request.client, self.request.server))
-            needed = [hosts[name] for name in ends if name in hosts]
-            async with aclosing(wait_for_readings(needed, self._timeout)) as waiting:
+            async with aclosing(wait_for_readings(tuple(hosts.values()), self._timeout)) as waiting:
                 async for stage in waiting:
                     progress(clean(stage.sentence))
             snapshots = {name: host.snapshot for name, host in hosts.items()}
@@ -65,7 +65,7 @@ class PathSession:
             if any(one.rule in FIREWALL_RULES for one in findings):
                 progress("checking the firewalls of both hosts")
                 findings = path_findings(result, facts, await _firewalls(hosts[name] for name in ends))
-            return PathReport(result, findings)
+            return PathReport(result, with_hypervisor_filter(findings, result, snapshots))
 
 
 async def _carry_out(run: PathRun, inbox: TrafficInbox, progress: Progress) -> None:

@@ -1,4 +1,4 @@
-"""The table filter of iptables-legacy and ip6tables-legacy: its FORWARD chain, and the chains that this calls.
+"""Tables of iptables-legacy and ip6tables-legacy: FORWARD of filter and POSTROUTING of nat, and the chains they call.
 
 getsockopt(2) with IPT_SO_GET_INFO and IPT_SO_GET_ENTRIES (linux/netfilter_ipv4/ip_tables.h, ip6_tables.h), which need
 CAP_NET_ADMIN. They load a table that does not exist yet: nothing is requested unless /proc/net/ip_tables_names lists
@@ -13,12 +13,13 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from nictop.probe.inventory.filters.xtables import conditions_of_match, interface, verdict_of_target
+from nictop.probe.inventory.filters.xtables import conditions_of_match, interface, protocol_name, verdict_of_target
 from nictop.probe.kernel.netlink import text
 from nictop.probe.kernel.sysfs import read_text, unreadable_from_error
 from nictop.probe.records import FilterCondition, FilterRule, PacketChain, Unreadable
 
-TABLE = "filter"
+TABLES = (("filter", "forward", 2, "FORWARD"), ("nat", "nat", 4, "POSTROUTING"))
+"""(table, `PacketChain.hook`, NF_INET_FORWARD or NF_INET_POST_ROUTING, name of the base chain)"""
 SO_GET_INFO, SO_GET_ENTRIES = 64, 65
 """IPT_SO_GET_INFO and IP6T_SO_GET_INFO are equal, and so are GET_ENTRIES."""
 NAME = struct.Struct("=32s")
@@ -27,7 +28,6 @@ INFO = struct.Struct("=32sI5I5III")
 GET_ENTRIES_SIZE = struct.Struct("=32sI")
 GET_ENTRIES_HEADER = 40
 """struct ipt_get_entries: name, size, then the entries, aligned to 8 bytes."""
-NF_INET_FORWARD = 2
 MAX_TABLE_BYTES = 4 * 1024 * 1024
 MAX_RULES = 2000
 """That a forwarded packet can come to."""
@@ -89,30 +89,29 @@ def read_iptables_chains(proc: str = "/proc") -> tuple[tuple[PacketChain, ...], 
             if names.reason != "missing":
                 unreadable[source] = names
             continue
-        if TABLE not in names.split():
-            continue
-        chains = _read_table(layout)
-        if isinstance(chains, Unreadable):
-            unreadable[source] = chains
-        else:
-            found += chains
+        for table, *_ in TABLES:
+            chains = _read_table(layout, table) if table in names.split() else ()
+            if isinstance(chains, Unreadable):
+                unreadable[source if table == "filter" else f"{source}_{table}"] = chains
+            else:
+                found += chains
     return tuple(found), unreadable
 
 
-def _read_table(layout: Layout) -> tuple[PacketChain, ...] | Unreadable:
+def _read_table(layout: Layout, table: str) -> tuple[PacketChain, ...] | Unreadable:
     try:
         with socket.socket(layout.domain, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.IPPROTO_RAW) as requests:
-            info = _getsockopt(requests, layout.level, SO_GET_INFO, NAME.pack(TABLE.encode()), INFO.size)
+            info = _getsockopt(requests, layout.level, SO_GET_INFO, NAME.pack(table.encode()), INFO.size)
             size = INFO.unpack(info)[-1]
             if size > MAX_TABLE_BYTES:
                 return Unreadable("failed", f"table of more than {MAX_TABLE_BYTES // 1024 // 1024} MiB")
-            header = GET_ENTRIES_SIZE.pack(TABLE.encode(), size)
+            header = GET_ENTRIES_SIZE.pack(table.encode(), size)
             whole = _getsockopt(requests, layout.level, SO_GET_ENTRIES, header, GET_ENTRIES_HEADER + size)
     except OSError as error:
         return unreadable_from_error(error, "iptables")
     except ImportError:
         return Unreadable("failed", "this Python has no ctypes")
-    found = parse_table(layout.family, info, whole[GET_ENTRIES_HEADER:])
+    found = parse_table(layout.family, table, info, whole[GET_ENTRIES_HEADER:])
     return Unreadable("malformed", "iptables") if found is None else found
 
 
@@ -129,23 +128,24 @@ def _getsockopt(requests: socket.socket, level: int, option: int, request: bytes
     return buffer.raw[: length.value]
 
 
-def parse_table(family: str, info: bytes, entries: bytes) -> tuple[PacketChain, ...] | Unreadable | None:
-    """The FORWARD chain and the chains that it calls; `family`: ip or ip6. None: malformed."""
+def parse_table(family: str, table: str, info: bytes, entries: bytes) -> tuple[PacketChain, ...] | Unreadable | None:
+    """The chain of `TABLES` and the chains that it calls; `family`: ip or ip6. None: malformed."""
+    number, base = next((one[2:] for one in TABLES if one[0] == table), TABLES[0][2:])
     layout = IPV6 if family == IPV6.family else IPV4
     if len(info) < INFO.size:
         return None
     fields = INFO.unpack_from(info)
     hooks, starts, ends = fields[1], fields[2:7], fields[7:12]
-    if not hooks & 1 << NF_INET_FORWARD:
+    if not hooks & 1 << number:
         return ()
     by_offset = {entry.offset: entry for entry in iter_entries(layout, entries)}
     names = {entry.next: entry.chain for entry in by_offset.values() if entry.chain}
-    names[starts[NF_INET_FORWARD]] = "FORWARD"
-    waiting, found, count = [starts[NF_INET_FORWARD]], [], 0
+    names[starts[number]] = base
+    waiting, found, count = [starts[number]], [], 0
     for start in waiting:  # grows
         if start not in names:
             return None
-        end = ends[NF_INET_FORWARD] if start == starts[NF_INET_FORWARD] else None
+        end = ends[number] if start == starts[number] else None
         rules = _chain_rules(by_offset, start, end)
         count += len(rules)
         if count > MAX_RULES:
@@ -160,17 +160,17 @@ def parse_table(family: str, info: bytes, entries: bytes) -> tuple[PacketChain, 
         for rule in rules:
             if rule.jump is not None and rule.jump not in waiting:
                 waiting.append(rule.jump)
-        found.append(_record(layout, names[start], [_rule(one, names) for one in rules], policy))
+        found.append(_record(layout, table, names[start], [_rule(one, names) for one in rules], policy))
     return tuple(found)
 
 
-def _record(layout: Layout, name: str, rules: list[FilterRule], policy: Entry | None) -> PacketChain:
+def _record(layout: Layout, table: str, name: str, rules: list[FilterRule], policy: Entry | None) -> PacketChain:
     return PacketChain(
         backend="iptables",
         family=layout.family,
-        table=TABLE,
+        table=table,
         name=name,
-        hook="forward" if policy is not None else "",
+        hook=next((one[1] for one in TABLES if one[0] == table), "") if policy is not None else "",
         policy=policy.verdict if policy is not None else "",
         packets=policy.packets if policy is not None else None,
         rules=tuple(rules),
@@ -252,8 +252,9 @@ def _packet_conditions(layout: Layout, data: bytes, offset: int) -> Iterator[Fil
         wanted = interface(name, mask)
         if wanted:
             yield FilterCondition(what, (wanted,), bool(inverted & flag))
-    if struct.unpack_from("=H", data, offset + layout.protocol)[0]:
-        yield FilterCondition("other", ("protocol",))
+    protocol = struct.unpack_from("=H", data, offset + layout.protocol)[0]
+    if protocol:
+        yield FilterCondition("protocol", (protocol_name(protocol),), bool(inverted & INVERTED_PROTOCOL))
     if layout is IPV4 and data[offset + layout.flags] & FLAG_FRAGMENT:
         yield FilterCondition("other", ("fragment",))
 

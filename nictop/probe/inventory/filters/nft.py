@@ -1,7 +1,8 @@
-"""Chains of nftables at the hooks forward and ingress, and the chains that they call, with their rules.
+"""Filter chains of nftables and those of source NAT, and the chains that they call, with their rules.
 
 One dump of all chains, then one of the rules of each chain that a packet can come to: other rules, such as those of
-NAT, are not read. Needs CAP_NET_ADMIN.
+destination NAT, are not read. The hook forward comes first: if there are too many rules, those of other hooks are left
+out. Needs CAP_NET_ADMIN.
 """
 
 from __future__ import annotations
@@ -21,15 +22,18 @@ MAX_CHAINS = 512
 """That a forwarded packet can come to."""
 MAX_SETS = 64
 """Whose elements are read."""
+INET_HOOKS = {0: "prerouting", 1: "input", 2: "forward", 3: "output", 4: "postrouting", 5: "ingress"}
+"""NF_INET_*"""
 HOOKS = {
-    (nftables.NFPROTO_IPV4, 2): "forward",
-    (nftables.NFPROTO_IPV6, 2): "forward",
-    (nftables.NFPROTO_INET, 2): "forward",
+    **{
+        (family, number): hook
+        for family in (nftables.NFPROTO_IPV4, nftables.NFPROTO_IPV6, nftables.NFPROTO_INET)
+        for number, hook in INET_HOOKS.items()
+    },
     (nftables.NFPROTO_BRIDGE, 2): "forward",
     (nftables.NFPROTO_NETDEV, 0): "ingress",
-    (nftables.NFPROTO_INET, 5): "ingress",
 }
-"""(family, NF_INET_FORWARD, NF_BR_FORWARD, NF_NETDEV_INGRESS or NF_INET_INGRESS) → hook."""
+"""(family, number of the hook) → hook; NF_BR_FORWARD, NF_NETDEV_INGRESS."""
 
 CHANGED = "changed while it was read"
 Key = tuple[int, str, str]
@@ -47,34 +51,54 @@ class _Rule(NamedTuple):
 
 def read_nft_chains(
     names: Mapping[int, str], sys: str = "/sys", modules: str = "/lib/modules"
-) -> tuple[tuple[PacketChain, ...], Unreadable | None]:
-    """Chains in the order in which packets come to them, those that are called after them, and why they are missing.
-    `names`: of links by ifindex. Never raises OSError."""
+) -> tuple[tuple[PacketChain, ...], dict[str, Unreadable]]:
+    """Chains at forward, then those at other hooks, each with what it calls; and why they are missing ("nft": all,
+    "nft_local": of the other hooks). `names`: of links by ifindex. Never raises OSError."""
     if not nftables.has_nftables(sys, modules):
-        return (), None
+        return (), {}
     for is_last in (False, True):
         try:
             with nftables.open_socket() as kernel:
-                return _read(kernel, names), None
+                return _read(kernel, names)
         except DumpInterrupted:
             trouble = Unreadable("failed", CHANGED)
         except Incomplete as error:
             trouble = Unreadable("failed", str(error))
         except OSError as error:
             if error.errno in nftables.NO_NFTABLES:
-                return (), None
-            return (), unreadable_from_error(error, "nf_tables")
+                return (), {}
+            return (), {"nft": unreadable_from_error(error, "nf_tables")}
         if is_last or trouble.detail != CHANGED:
             break
-    return (), trouble
+    return (), {"nft": trouble}
 
 
-def _read(kernel: NetlinkSocket, names: Mapping[int, str]) -> tuple[PacketChain, ...]:
+def _read(kernel: NetlinkSocket, names: Mapping[int, str]) -> tuple[tuple[PacketChain, ...], dict[str, Unreadable]]:
     parsed = (nftables.parse_chain(body) for body in nftables.dump(kernel, nftables.NFT_MSG_GETCHAIN))
     chains = {(one.family, one.table, one.name): one for one in parsed if one is not None}
-    waiting = [key for key, one in chains.items() if one.type == "filter" and (one.family, one.hook) in HOOKS]
-    waiting.sort(key=lambda key: (HOOKS[key[0], chains[key].hook or 0], chains[key].priority, key))
+    base = [key for key, one in chains.items() if hook_of(one)]
+    base.sort(key=lambda key: (hook_of(chains[key]), chains[key].priority, key))
+    forward = [key for key in base if hook_of(chains[key]) == "forward"]
     reader = _RuleReader(kernel, names)
+    found = _with_called(forward, chains, reader)
+    try:
+        local = _with_called([key for key in base if key not in forward], chains, reader)
+    except Incomplete as error:
+        if str(error) == CHANGED:
+            raise
+        return found, {"nft_local": Unreadable("failed", str(error))}
+    known = set(map(_place, found))
+    return (*found, *(one for one in local if _place(one) not in known)), {}
+
+
+def _place(chain: PacketChain) -> tuple[str, str, str]:
+    return chain.family, chain.table, chain.name
+
+
+def _with_called(
+    waiting: list[Key], chains: Mapping[Key, nftables.Chain], reader: _RuleReader
+) -> tuple[PacketChain, ...]:
+    """The chains, then those that they call. Raises Incomplete."""
     found: list[PacketChain] = []
     for key in waiting:  # grows
         if len(found) >= MAX_CHAINS:
@@ -86,8 +110,16 @@ def _read(kernel: NetlinkSocket, names: Mapping[int, str]) -> tuple[PacketChain,
     return tuple(found)
 
 
+def hook_of(chain: nftables.Chain) -> str:
+    """`PacketChain.hook`; "": it is called by others, or is of no interest."""
+    name = HOOKS.get((chain.family, -1 if chain.hook is None else chain.hook), "")
+    if chain.type == "nat":
+        return "nat" if name == "postrouting" else ""
+    return name if chain.type == "filter" else ""
+
+
 def _record(chain: nftables.Chain, rules: Sequence[FilterRule]) -> PacketChain:
-    hook = HOOKS.get((chain.family, -1 if chain.hook is None else chain.hook), "")
+    hook = hook_of(chain)
     return PacketChain(
         backend="nft",
         family=nftables.FAMILY_NAMES[chain.family],
@@ -110,8 +142,11 @@ class _RuleReader:
         self.count = 0
         self.generations: set[int] = set()
         self.sets: dict[Key, Elements | None] = {}
+        self.rules: dict[Key, list[FilterRule]] = {}
 
     def rules_of(self, key: Key) -> list[FilterRule]:
+        if key in self.rules:
+            return self.rules[key]
         family, table, chain = key
         wanted = pack_text(nftables.NFTA_RULE_TABLE, table) + pack_text(nftables.NFTA_RULE_CHAIN, chain)
         found: list[FilterRule] = []
@@ -123,6 +158,7 @@ class _RuleReader:
         self.count += len(found)
         if self.count > MAX_RULES:
             raise Incomplete(f"more than {MAX_RULES} rules")
+        self.rules[key] = found
         return found
 
     def _elements(self, family: int, table: str, name: str) -> Elements | None:

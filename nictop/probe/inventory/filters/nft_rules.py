@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from nictop.probe.inventory.filters.xtables import conditions_of_match, verdict_of_target
+from nictop.probe.inventory.filters.xtables import conditions_of_match, protocol_name, verdict_of_target
 from nictop.probe.kernel import nftables
 from nictop.probe.kernel.netlink import iter_attributes, text
 from nictop.probe.records import FilterCondition, FilterRule
@@ -52,6 +52,7 @@ META_FIELDS = {
     1: "ether type",
     3: "mark",
     15: "family",
+    16: "protocol",
 }
 """NFT_META_* → what is compared."""
 CT_FIELDS = {0: "state", 2: "status", 3: "mark"}
@@ -71,6 +72,8 @@ NAT_STATUS = {0x10: "snat", 0x20: "dnat"}
 ADDRESS_FIELDS = {(12, 4): "source", (16, 4): "destination", (8, 16): "source", (24, 16): "destination"}
 """(offset in the IP header, length of the whole address)"""
 ETHER_TYPE_FIELD = (12, 2)
+PROTOCOL_FIELDS = ((9, 1), (6, 1))
+"""Protocol of IPv4, next header of IPv6."""
 MAX_ELEMENTS = 64
 """Of one set; a set with more is not understood."""
 
@@ -245,6 +248,8 @@ class _RuleParser:
         if loaded.what in ("in index", "out index"):
             index = int.from_bytes(value, sys.byteorder)
             return loaded.what.split(" ")[0], self.names.get(index, f"ifindex {index}")
+        if loaded.what == "protocol":
+            return loaded.what, protocol_name(value[0]) if len(value) == 1 else "?"
         if loaded.what == "family":
             name = FAMILIES.get(value[0] if value else 0)
         elif loaded.what == "ether type":
@@ -336,6 +341,8 @@ def _payload_field(fields: Mapping[int, bytes]) -> Loaded:
         for (start, size), what in ADDRESS_FIELDS.items():
             if offset == start and 0 < length <= size:
                 return Loaded(what, size)
+        if (offset, length) in PROTOCOL_FIELDS:
+            return Loaded("protocol")
     return UNKNOWN
 
 

@@ -17,9 +17,8 @@ def read_filters(
 ) -> tuple[PacketFilters, Unreadable | None]:
     """The chains, and why all of them are missing. Never raises OSError."""
     names = {link.ifindex: link.name for link in links}
-    chains, trouble = read_nft_chains(names, sys, modules)
+    chains, missing = read_nft_chains(names, sys, modules)
     legacy, unreadable = read_iptables_chains(proc)
-    if trouble is not None:
-        unreadable = {"nft": trouble, **unreadable}
+    unreadable = {**missing, **unreadable}
     refused = next((why for why in unreadable.values() if why.reason == "needs_root"), None)
     return PacketFilters((*chains, *legacy), unreadable), refused

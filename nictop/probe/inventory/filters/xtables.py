@@ -33,6 +33,7 @@ STATE_UNTRACKED = 1 << 6
 PHYSDEV_IN, PHYSDEV_OUT, PHYSDEV_BRIDGED = 0x01, 0x02, 0x04
 PHYSDEV_FLAGS = struct.Struct("=BB")
 
+PROTOCOL_NAMES = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6"}
 NO_CONDITIONS = ("comment",)
 """Matches that are always true."""
 RATE_MATCHES = ("limit", "hashlimit", "connlimit", "quota", "statistic")
@@ -64,6 +65,10 @@ def verdict_of_target(name: str) -> tuple[str, str]:
     if name in PASSING_TARGETS:
         return "", ""
     return "unknown", name
+
+
+def protocol_name(number: int) -> str:
+    return PROTOCOL_NAMES.get(number, str(number))
 
 
 def interface(name: bytes, mask: bytes) -> str:

@@ -35,6 +35,13 @@ BOND_MODES = dict(
 MACVLAN_MODES = {1: "private", 2: "vepa", 4: "bridge", 8: "passthru", 16: "source"}
 IPVLAN_MODES = {0: "l2", 1: "l3", 2: "l3s"}
 TUN_TYPES = {1: "tun", 2: "tap"}
+XDP_MODES: Mapping[int, Literal["driver", "generic", "hardware", "several"]] = {
+    1: "driver",
+    2: "generic",
+    3: "hardware",
+    4: "several",
+}
+"""XDP_ATTACHED_*"""
 VF_SETTING_UNKNOWN = 0xFFFFFFFF
 """-1: the driver does not report the setting."""
 
@@ -116,6 +123,7 @@ def parse_link(payload: bytes) -> Link | None:
     carrier, state = number(found, if_link.IFLA_CARRIER), number(found, if_link.IFLA_OPERSTATE) or 0
     lower = number(found, if_link.IFLA_LINK)
     address = found.get(if_link.IFLA_ADDRESS, b"")
+    xdp = dict(iter_attributes(found.get(if_link.IFLA_XDP, b"")))
     functions = parse_virtual_functions(found.get(if_link.IFLA_VFINFO_LIST, b""), len(address))
     return Link(
         ifindex=ifindex,
@@ -153,6 +161,8 @@ def parse_link(payload: bytes) -> Link | None:
         unreadable=missing_functions(number(found, if_link.IFLA_NUM_VF) or 0, len(functions)),
         bridge_port=parse_bridge_port(info),
         tunnel=parse_tunnel(kind or "", info.get(if_link.IFLA_INFO_DATA, b"")),
+        xdp=XDP_MODES.get(number(xdp, if_link.IFLA_XDP_ATTACHED) or 0),
+        xdp_program=number(xdp, if_link.IFLA_XDP_PROG_ID) or None,
     )
 
 
