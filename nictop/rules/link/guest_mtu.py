@@ -28,6 +28,7 @@ from nictop.rules.subjects import link_finding, mac_or_placeholder
 from nictop.rules.vf.facts import is_up
 
 RX_DROPPED, TX_DROPPED = LINK_COUNTERS.index("rx_dropped"), LINK_COUNTERS.index("tx_dropped")
+TAPS = ("tun", "macvtap")
 GSO_NOTE = "TCP may pass nevertheless, as long as segmentation offload hands over larger packets."
 
 
@@ -46,7 +47,7 @@ def guest_mtu_exceeds_its_tap(hosts: Sequence[HostFacts]) -> Outcomes:
         return
     for at in attachments(hosts):
         tap, nic = at.tap, at.nic
-        is_tap = tap.kind in ("tun", "macvtap") and mtu_of(tap) is not None
+        is_tap = tap.kind in TAPS and mtu_of(tap) is not None
         if not is_tap or not is_up(tap) or not is_up(nic) or nic.mtu <= tap.mtu or at.guest is at.owner:
             continue
         smallest = min((one.mtu for one in _uplinks(at.owner, tap)), default=nic.mtu)
@@ -69,8 +70,11 @@ def guest_mtu_exceeds_its_tap(hosts: Sequence[HostFacts]) -> Outcomes:
 
 def _may_differ(hosts: Sequence[HostFacts]) -> bool:
     """A tap has a smaller MTU than a NIC of another host."""
-    smallest = min((one.mtu for host in hosts for one in host.links if one.kind in ("tun", "macvtap")), default=None)
-    if smallest is None or len(hosts) < 2:
+    if len(hosts) < 2:
+        return False
+    taps = (one for host in hosts for kind in TAPS for one in host.links_by_kind.get(kind, ()))
+    smallest = min((one.mtu for one in taps), default=None)
+    if smallest is None:
         return False
     return any(one.mtu > smallest for host in hosts for one in host.links if one.bus is not None)
 
@@ -202,8 +206,8 @@ def veth_ends_have_different_mtus(host: HostFacts) -> Outcomes:
 
 def _different_ends(host: HostFacts) -> Iterator[VethEnds]:
     """Each pair once; of two ends in this namespace, `link` is the smaller one."""
-    for link in host.links:
-        if link.kind != "veth" or not is_up(link):
+    for link in host.links_by_kind.get("veth", ()):
+        if not is_up(link):
             continue
         other = veth_peer(link, host.snapshot.links)
         if other is not None:

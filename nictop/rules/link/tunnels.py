@@ -127,7 +127,7 @@ def offloaded_by_vmxnet3(host: HostFacts) -> tuple[OffloadedTunnel, ...]:
 
 @once_per_host
 def udp_tunnels(host: HostFacts) -> tuple[Link, ...]:
-    return tuple(link for link in host.links if link.kind in UDP_TUNNELS and is_up(link))
+    return tuple(link for kind in UDP_TUNNELS for link in host.links_by_kind.get(kind, ()) if is_up(link))
 
 
 def _active(link: Link, names: Sequence[str]) -> tuple[str, ...]:
