@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from nictop.model.devices.offered_mtu import offered_mtu
-from nictop.model.devices.tunnels import devices_below, overhead, underlay, way_out
+from nictop.model.devices.tunnels import HEADERS, devices_below, overhead, underlay, way_out
 from nictop.probe.records import Link
 from nictop.rules.bridge.attachments import ports_of
 from nictop.rules.finding import Evidence, Fix
