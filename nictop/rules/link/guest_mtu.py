@@ -9,6 +9,7 @@ MTU of the port that they leave by, and counts nothing), drivers/net/tun.c (fram
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from nictop.model.devices.bridges import bridge_of, outer_port, veth_peer
@@ -28,6 +29,8 @@ from nictop.rules.subjects import link_finding, mac_or_placeholder
 from nictop.rules.vf.facts import is_up
 
 RX_DROPPED, TX_DROPPED = LINK_COUNTERS.index("rx_dropped"), LINK_COUNTERS.index("tx_dropped")
+MIN_DROPS_PER_SECOND = 0.5
+"""Mean over the window."""
 TAPS = ("tun", "macvtap")
 GSO_NOTE = "TCP may pass nevertheless, as long as segmentation offload hands over larger packets."
 
@@ -176,9 +179,10 @@ def veth_ends_have_different_mtus(host: HostFacts) -> Outcomes:
     nictop reads the MTU of the other end, also in the network namespace of a container (root). Warning: frames have
     been dropped between them (rx_dropped of the smaller end, tx_dropped of the larger one). Else info.
 
-    Not reported: inside a container, and links that are down.
+    Not reported: inside a container, links that are down, and a container with the smaller MTU as long as nothing is
+    dropped: LXD does that on purpose.
 
-    Sources: net/core/dev.c, drivers/net/veth.c; ipspace/netlab#1985.
+    Sources: net/core/dev.c, drivers/net/veth.c; ipspace/netlab#1985, canonical/lxd#11919 and #18127.
     """
     if "container" in host.inventory.platform.roles:
         return
@@ -186,6 +190,8 @@ def veth_ends_have_different_mtus(host: HostFacts) -> Outcomes:
         link = ends.link
         position, counter = (RX_DROPPED, "rx_dropped") if ends.mtu > link.mtu else (TX_DROPPED, "tx_dropped")
         dropped = _count(host, link, position)
+        if ends.mtu < link.mtu and (host.link_rate(link, attrgetter(counter)) or 0.0) < MIN_DROPS_PER_SECOND:
+            continue
         place = "" if ends.other is not None else " in its container"
         counted = (Evidence(counter, units.count(dropped), f"ip -s link show dev {link.name}"),) if dropped else ()
         yield link_finding(
