@@ -13,12 +13,13 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from nictop.model.devices.bridges import bridge_of, outer_port, veth_peer
+from nictop.model.devices.pairs import pairs
 from nictop.model.devices.tunnels import devices_below
 from nictop.model.text import units
 from nictop.model.text.ip_addresses import parse_network
 from nictop.model.text.words import mtu_of
 from nictop.probe.records import LINK_COUNTERS, Link
-from nictop.rules.bridge.attachments import Attachment, attachments
+from nictop.rules.bridge.attachments import Attachment
 from nictop.rules.bridge.commands import PROXMOX_VM_TAP, is_proxmox
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
@@ -48,10 +49,9 @@ def guest_mtu_exceeds_its_tap(hosts: Sequence[HostFacts]) -> Outcomes:
     """
     if not _may_differ(hosts):
         return
-    for at in attachments(hosts):
+    for at in _taps(hosts):
         tap, nic = at.tap, at.nic
-        is_tap = tap.kind in TAPS and mtu_of(tap) is not None
-        if not is_tap or not is_up(tap) or not is_up(nic) or nic.mtu <= tap.mtu or at.guest is at.owner:
+        if not is_up(tap) or not is_up(nic) or nic.mtu <= tap.mtu:
             continue
         smallest = min((one.mtu for one in _uplinks(at.owner, tap)), default=nic.mtu)
         if smallest < nic.mtu and _share_a_subnet(at):
@@ -80,6 +80,16 @@ def _may_differ(hosts: Sequence[HostFacts]) -> bool:
     if smallest is None:
         return False
     return any(one.mtu > smallest for host in hosts for one in host.links if one.bus is not None)
+
+
+def _taps(hosts: Sequence[HostFacts]) -> Iterator[Attachment]:
+    """Also taps on a switch that is no bridge of the kernel, as Open vSwitch."""
+    by_name = {host.name: host for host in hosts}
+    for pair in pairs([host.snapshot for host in hosts]).taps:
+        guest, owner = by_name[pair.guest.host], by_name[pair.tap.host]
+        tap, nic = owner.snapshot.links[pair.tap.ifindex], guest.snapshot.links[pair.guest.ifindex]
+        if tap.kind in TAPS and mtu_of(tap) is not None:
+            yield Attachment(guest, nic, owner, tap, pair.machine)
 
 
 def _share_a_subnet(at: Attachment) -> bool:
