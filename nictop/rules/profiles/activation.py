@@ -94,8 +94,8 @@ def dhcp_never_answered(host: HostFacts) -> Outcomes:
 
 
 def _client_that_checks(host: HostFacts, link: Link) -> Evidence | None:
-    """The DHCP client, if it reads a missing checksum as a wrong one and the NIC may get such packets: dhclient does not
-    ask the kernel whether the checksum was computed (PACKET_AUXDATA; review of kubevirt/kubevirt#16131)."""
+    """The DHCP client, if it reads a missing checksum as a wrong one and the NIC may get such packets: dhclient does
+    not ask the kernel whether the checksum was computed (PACKET_AUXDATA; review of kubevirt/kubevirt#16131)."""
     if link.bus not in PARAVIRTUAL_BUSES and link.kind != "veth":
         return None
     manager = host.inventory.networkmanager
