@@ -15,15 +15,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from nictop.probe.kernel import if_link
-from nictop.probe.kernel.netlink import NetlinkSocket, iter_attributes, pack_attribute, pack_u32, text, unsigned
-from nictop.probe.kernel.rtnetlink import IFINFOMSG, IFLA_EXT_MASK, RTM_GETLINK
+from nictop.probe.kernel.netlink import NetlinkSocket, iter_attributes, pack_attribute, text, unsigned
+from nictop.probe.kernel.rtnetlink import IFINFOMSG, RTM_GETLINK
 from nictop.probe.records import Link, Tunnel, VethPeer
 
 IFLA_TARGET_NETNSID = 46
 """Also called IFLA_IF_NETNSID. An older kernel ignores it, and describes a link of this namespace."""
 MAX_PEERS = 256
 """Veths whose other end is asked for: some 60 µs of CPU time each."""
-RTEXT_FILTER_SKIP_STATS = 8
 
 GONE = (errno.ENODEV, errno.EINVAL)
 """The link, or its namespace, was removed in between."""
@@ -123,7 +122,6 @@ def read_peer(netlink: NetlinkSocket, link: Link) -> VethPeer | None:
     number = link.lower or link.ifindex  # None: it has the same number there
     namespace = link.lower_namespace or 0
     target = pack_attribute(IFLA_TARGET_NETNSID, namespace.to_bytes(4, sys.byteorder))
-    target += pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS)
     for _, payload in netlink.request(RTM_GETLINK, IFINFOMSG.pack(socket.AF_UNSPEC, 0, number, 0, 0) + target):
         peer = parse_peer(payload, link.ifindex, number, namespace)
         if peer is not None:
