@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -85,14 +86,22 @@ def _may_differ(hosts: Sequence[HostFacts]) -> bool:
     return any(one.mtu > smallest for host in hosts for one in host.links if one.bus is not None)
 
 
-def _taps(hosts: Sequence[HostFacts]) -> Iterator[Attachment]:
-    """Also taps on a switch that is no bridge of the kernel, as Open vSwitch."""
+def _taps(hosts: Sequence[HostFacts]) -> tuple[Attachment, ...]:
+    """Taps with their watched guests, also on a switch that is no bridge of the kernel, as Open vSwitch."""
+    return _found_taps(tuple(hosts))
+
+
+@lru_cache(maxsize=1)
+def _found_taps(hosts: tuple[HostFacts, ...]) -> tuple[Attachment, ...]:
+    """Computed once for both rules of a diagnosis: hosts are compared by identity."""
+    found = []
     by_name = {host.name: host for host in hosts}
     for pair in pairs([host.snapshot for host in hosts]).taps:
         guest, owner = by_name[pair.guest.host], by_name[pair.tap.host]
         tap, nic = owner.snapshot.links[pair.tap.ifindex], guest.snapshot.links[pair.guest.ifindex]
         if tap.kind in TAPS and mtu_of(tap) is not None:
-            yield Attachment(guest, nic, owner, tap, pair.machine)
+            found.append(Attachment(guest, nic, owner, tap, pair.machine))
+    return tuple(found)
 
 
 def _share_a_subnet(at: Attachment) -> bool:

@@ -27,6 +27,7 @@ from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import link_finding
 from nictop.rules.vf.facts import is_up
 
+USUAL_MTU = 1500
 PORT_KINDS = ("veth", "tun")
 """Ports that lead to containers and guests."""
 LARGEST_MTU_OF_A_NETWORK = 16_000
@@ -155,8 +156,8 @@ def mtu_exceeds_the_offered_one(host: HostFacts) -> Outcomes:
     Cloud networks announce their MTU in this way: 1460 in many networks of Google Cloud. systemd-networkd ignores it
     unless UseMTU= is set; NetworkManager uses it unless the profile has an MTU.
 
-    Info: the MTU is stored in the NetworkManager profile, so somebody has chosen it. Not reported: a smaller MTU than
-    offered, and offers below what IPv4 needs.
+    Info: somebody has chosen the MTU: it is stored in the NetworkManager profile, or not the usual 1500. Not reported:
+    a smaller MTU than offered, and offers below what IPv4 or IPv6 needs.
 
     Sources: NixOS/nixpkgs#38543, systemd/systemd#23484, cloud.google.com/vpc/docs/mtu; systemd.network(5) UseMTU=.
     """
@@ -164,7 +165,7 @@ def mtu_exceeds_the_offered_one(host: HostFacts) -> Outcomes:
         offered, source = offered_mtu(host.inventory, link.ifindex)
         if offered is None or offered >= link.mtu or not is_up(link) or not can_have_mtu(link, offered):
             continue
-        is_chosen = _profile_has_mtu(host, link)
+        is_chosen = link.mtu != USUAL_MTU or _profile_has_mtu(host, link)
         yield link_finding(
             "info" if is_chosen else "warning",
             host,
@@ -174,7 +175,8 @@ def mtu_exceeds_the_offered_one(host: HostFacts) -> Outcomes:
                 Evidence("MTU", str(link.mtu), f"ip link show dev {link.name}"),
                 Evidence("MTU in the DHCP lease", str(offered), source),
             ),
-            why="The network may drop larger packets. Small packets pass: ping and SSH work, large transfers hang.",
+            why="The network may drop larger packets. Small packets pass: ping and SSH work, large transfers hang."
+            + (" If it was set on purpose, and large transfers work, leave it." if is_chosen else ""),
             fixes=mtu_fixes(host, link, offered),
         )
 
