@@ -78,6 +78,14 @@ class HostFacts:
         return {driver: tuple(links) for driver, links in found.items()}
 
     @cached_property
+    def links_by_kind(self) -> dict[str | None, tuple[Link, ...]]:
+        """Kind → its links, by ifindex; None: hardware."""
+        found: dict[str | None, list[Link]] = {}
+        for link in self.links:
+            found.setdefault(link.kind, []).append(link)
+        return {kind: tuple(links) for kind, links in found.items()}
+
+    @cached_property
     def unreadable_of_devices(self) -> dict[str, tuple[tuple[Link, Unreadable], ...]]:
         """Field, or ``ethtool.FIELD`` → links with a device for which it could not be read, by ifindex."""
         found: dict[str, list[tuple[Link, Unreadable]]] = {}

@@ -9,8 +9,8 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import shutil
 import re
+import shutil
 import socket
 import sys
 from dataclasses import dataclass
@@ -183,6 +183,11 @@ for i in 1 2; do
   ip link add v$i type veth peer name far$i; ip link set dev far$i mtu 9000 up; ip link set dev v$i master br0 up
 done
 """
+JUMBO_CONTAINER = """
+ip link add br0 type bridge; ip link set dev br0 up
+ip link add v1 type veth peer name far1; ip link set dev far1 up; ip link set dev v1 master br0 up
+ip link add v2 type veth peer name far2; ip link set dev far2 mtu 9000 up; ip link set dev v2 mtu 9000 master br0 up
+"""
 TAP = "ip tuntap add dev tap0 mode tap; ip link set dev tap0 up; ip link add br0 type bridge; ip link set dev br0 up"
 RENAMED_PORT = """
 ip link add br0 type bridge; ip link set dev br0 up
@@ -331,6 +336,11 @@ CASES = (
         named="by its own address",
     ),
     Case("veth_ends_have_different_mtus", "v1", (Host(LARGE_CONTAINERS),)),
+    Case(
+        "bridge_uplink_has_a_smaller_mtu",
+        "br0",
+        (Host(JUMBO_CONTAINER, {"links": {"v1": nic()}}),),
+    ),
     Case(
         "guest_mtu_exceeds_its_tap",
         "tap0",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from nictop.model.devices.ingress_limits import ingress_limits, limit_text
 from nictop.model.devices.ipv4_conf import ipv4_conf, ipv4_conf_text
+from nictop.model.devices.offered_mtu import offered_mtu
 from nictop.model.devices.traffic_control import impairs, qdisc_text
 from nictop.model.facts.lldp import no_neighbour_facts
 from nictop.model.facts.routing import expiry_text, neighbour_facts
@@ -65,6 +66,9 @@ def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     facts.append(Fact("Changes", " · ".join(changes) or absence_reason(link.unreadable.get("carrier_changes"), None)))
     bounds = f" ({link.min_mtu or '?'} to {link.max_mtu})" if link.max_mtu else ""
     facts.append(Fact("MTU", f"{link.mtu} bytes{bounds}" if mtu_of(link) is not None else "unknown"))
+    offered = offered_mtu(snapshot.inventory, link.ifindex)[0] if snapshot.inventory is not None else None
+    if offered is not None:
+        facts.append(Fact("MTU by DHCP", f"{offered} bytes", "warn" if offered < link.mtu else "normal"))
     facts += _relations(link, snapshot)
     facts += no_neighbour_facts(link, snapshot)
     length = "" if link.tx_queue_length is None else f" · txqueuelen {link.tx_queue_length}"

@@ -219,6 +219,8 @@ def _exclusions(configuration: NetworkManagerConfiguration) -> Iterable[Fact]:
     left = (*configuration.unmanaged_devices, *configuration.device_unmanaged)
     if left:
         yield Fact("Unmanaged", ", ".join(left))
+    if configuration.dhcp:
+        yield Fact("DHCP client", f"{configuration.dhcp} (in {configuration.origins.get('dhcp', 'its configuration')})")
 
 
 def _unusable_profiles(matches: ProfileMatches) -> Iterable[Fact]:

@@ -115,6 +115,8 @@ class Services:
     """ovs-vswitchd"""
     lldpd: int | None = None
     firewalld: int | None = None
+    dhclient: int | None = None
+    """DHCP client of ISC"""
     google_guest_agent: int | None = None
     """google_guest_agent or google_guest_agent_manager, which run google_set_multiqueue at boot"""
 

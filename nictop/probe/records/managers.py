@@ -140,6 +140,8 @@ class NetworkManagerConfiguration:
     """``keyfile.unmanaged-devices``: device specifications."""
     device_unmanaged: tuple[str, ...] = ()
     """Device specifications of ``[device…]`` sections with ``managed=0``."""
+    dhcp: str = ""
+    """``main.dhcp``: dhclient, dhcpcd, internal, …; "": the default."""
     origins: dict[str, str] = field(default_factory=dict)
     """Field of this record → the last file that sets it."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)

@@ -1,12 +1,14 @@
 """Taps that drop what their guest does not fetch.
 
 Reads nothing. Kernel drivers/net/tun.c (tun_net_xmit: a full tx_ring, whose size is txqueuelen, counts tx_dropped);
-QEMU's virtio-net takes rings of 256 to 1024 descriptors (rx_queue_size).
+drivers/net/tap.c and macvtap.c (tap_handle_frame: a full ring of the same size counts rx_dropped, because for a macvtap
+packets to its guest are received ones); QEMU's virtio-net takes rings of 256 to 1024 descriptors (rx_queue_size).
 """
 
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 from typing import NamedTuple
 
 from nictop.model.devices.bridges import bridge_of
@@ -26,18 +28,19 @@ MIN_SHARE = 0.001
 MIN_PAST_DROPS, MIN_PAST_SHARE = 1000, 0.01
 LONG_QUEUE = 10_000
 """Packets."""
-SENT, DROPPED = LINK_COUNTERS.index("tx_packets"), LINK_COUNTERS.index("tx_dropped")
+TO_THE_GUEST = {"tun": ("tx_packets", "tx_dropped"), "macvtap": ("rx_packets", "rx_dropped")}
+"""Kind of link → counters of the packets for the guest, and of those that it did not fetch."""
 GUEST_CAUSES = (
     "The virtual CPUs or the vhost thread do not get CPU time, the guest is busy or stopped, or its receive ring is "
     "small."
 )
 PROGRAM_CAUSES = "The program that has it open is busy, or does not get CPU time."
-LIBVIRT_TAP = re.compile(r"vnet\d+")
+LIBVIRT_TAP = re.compile(r"(vnet|macvtap)\d+")
 """libvirt numbers its taps in the order in which the guests start."""
 
 
 class Drops(NamedTuple):
-    """Packets that a tap did not pass on to its guest."""
+    """Packets that a tap or macvtap did not pass on to its guest."""
 
     rate: float
     """Per second, mean over the window."""
@@ -55,24 +58,24 @@ class Drops(NamedTuple):
 def guest_does_not_fetch_its_packets(host: HostFacts) -> Outcomes:
     """A tap drops packets because the guest, or the program, behind it does not fetch them in time.
 
-    nictop reads tx_dropped of tap and tun links over the window: one per second or more, and 0.1 % or more of the
-    packets for the guest. Info: none now, but 1000 or more, and 1 % or more, since the tap was created. In the guest no
-    counter shows them.
+    nictop reads tx_dropped of tap and tun links, and rx_dropped of macvtaps, over the window: one per second or more,
+    and 0.1 % or more of the packets for the guest. Info: none now, but 1000 or more, and 1 % or more, since the tap was
+    created. In the guest no counter shows them.
 
-    Not reported: links that are down, or that nothing has open, and macvtap, which counts it as received.
+    Not reported: links that are down, or that nothing has open.
 
     Sources: Red Hat OpenStack, "high packet loss in the TX queue of the instance's tap interface"; kernel
-    drivers/net/tun.c.
+    drivers/net/tun.c and tap.c.
     """
-    for link in host.links:
-        is_read = link.kind == "tun" and link.flags & IFF_UP and link.carrier is not False
+    for link in (link for kind in TO_THE_GUEST for link in host.links_by_kind.get(kind, ())):
+        is_read = link.flags & IFF_UP and link.carrier is not False
         drops = _drops(host, link) if is_read else None
         if drops is None:
             continue
         threads = [one for one in host.inventory.threads if link.ifindex in one.links]
         machine = next((one.machine for one in threads if one.machine), None)
         reader = machine or "its reader"
-        has_guest = bool(threads) or bridge_of(link, host.snapshot.links) is not None
+        has_guest = bool(threads) or link.kind == "macvtap" or bridge_of(link, host.snapshot.links) is not None
         title = (
             f"drops {units.packets_per_second(drops.rate)} that {reader} does not fetch in time"
             if drops.rate
@@ -87,7 +90,7 @@ def guest_does_not_fetch_its_packets(host: HostFacts) -> Outcomes:
                 Evidence(
                     "dropped",
                     f"{units.percentage(drops.share)} of the packets; {units.count(drops.total)} since it was created",
-                    f"/sys/class/net/{link.name}/statistics/tx_dropped",
+                    f"/sys/class/net/{link.name}/statistics/{TO_THE_GUEST[link.kind or ''][1]}",
                 ),
                 Evidence("txqueuelen", str(link.tx_queue_length or "unknown"), f"ip link show dev {link.name}"),
                 *((Evidence("virtual machine", machine, "/proc/PID/cmdline"),) if machine else ()),
@@ -102,13 +105,15 @@ def guest_does_not_fetch_its_packets(host: HostFacts) -> Outcomes:
 def _drops(host: HostFacts, link: Link) -> Drops | None:
     counters = host.snapshot.counters
     totals = counters.links.get(link.ifindex) if counters is not None else None
-    if totals is None or len(totals) <= max(SENT, DROPPED):
+    counted, lost = TO_THE_GUEST[link.kind or ""]
+    positions = LINK_COUNTERS.index(counted), LINK_COUNTERS.index(lost)
+    if totals is None or len(totals) <= max(positions):
         return None
-    sent, dropped = totals[SENT], totals[DROPPED]
+    sent, dropped = (totals[position] for position in positions)
     if not dropped:
         return None
-    rate = host.link_rate(link, lambda one: one.tx_dropped) or 0.0
-    passed = host.link_rate(link, lambda one: one.tx_packets) or 0.0
+    rate = host.link_rate(link, attrgetter(lost)) or 0.0
+    passed = host.link_rate(link, attrgetter(counted)) or 0.0
     if rate >= MIN_DROPS_PER_SECOND and rate >= MIN_SHARE * (rate + passed):
         return Drops(rate, rate / (rate + passed), dropped)
     if rate or dropped < MIN_PAST_DROPS or dropped < MIN_PAST_SHARE * (sent + dropped):
@@ -155,9 +160,10 @@ def _longer_queue(link: Link) -> tuple[Fix, ...]:
     now = Fix("here", "Let it queue more packets", (change,), False, undo, "It helps against bursts only.")
     if SAFE_NAME.fullmatch(link.name) is None:
         return (now,)
-    name = "vnet*" if LIBVIRT_TAP.fullmatch(link.name) else link.name
+    numbered = LIBVIRT_TAP.fullmatch(link.name)
+    name = f"{numbered[1]}*" if numbered is not None else link.name
     file = f"/etc/udev/rules.d/90-{name.rstrip('*')}-txqueuelen.rules"
     rule = f'ACTION=="add", SUBSYSTEM=="net", KERNEL=="{name}", ATTR{{tx_queue_len}}="{LONG_QUEUE}"'
-    note = "libvirt numbers its taps as guests start: this is for all of them." if name == "vnet*" else ""
+    note = "libvirt numbers its taps as guests start: this is for all of them." if numbered is not None else ""
     stored = Fix("here", "Store in a udev rule", (echo(rule, file),), True, (command("rm", file),), note)
     return now, stored

@@ -2,12 +2,14 @@
 
 Reads nothing. Kernel: drivers/net/vmxnet3/vmxnet3_ethtool.c (vmxnet3_features_check offloads inner checksums of UDP
 tunnels to the ports 4789, 8472 and 6081; vmxnet3_set_features turns that off when neither tx-udp_tnl-segmentation nor
-tx-udp_tnl-csum-segmentation is on). Reports: projectcalico/calico#4727, #9433, #7040 and #4865, rancher#33399,
-kubespray#8992, flannel#1279, deckhouse#10087.
+tx-udp_tnl-csum-segmentation is on), and its commits dacce2be3312 (offload of tunnels, Linux 5.8, RHEL 8.3) and
+1dac3b1bc66d (not of IPIP and GRE, Linux 5.9). Reports: projectcalico/calico#4727, #9433, #7040, #4384 and #4865,
+rancher#33399, kubespray#7268 and #8992, kubernetes#97283, flannel#1279, deckhouse#10087.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -29,6 +31,9 @@ CHECKSUM = "tx-checksum-ip-generic"
 ESXI_PORT = 8472
 IANA_PORT = 4789
 VMXNET3_PORTS = (IANA_PORT, ESXI_PORT, 6081)
+OTHER_TUNNELS = ("ipip", "sit", "gre", "gretap")
+KERNEL_WITH_ALL_TUNNELS = re.compile(r"5\.8\.|4\.18\.0-240\.")
+"""Releases whose vmxnet3 offloads any tunnel: Linux 5.8, RHEL 8.3."""
 MIN_ERRORS_PER_SECOND = 0.5
 """Mean over the window."""
 MIN_BYTES, MIN_MEAN_BYTES = 10_000_000, 200
@@ -53,22 +58,24 @@ class OffloadedTunnel(NamedTuple):
     uses=("ethtool.driver", "counters.stack", "configuration", "networkmanager"),
 )
 def vmxnet3_offloads_a_tunnel(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A vmxnet3 NIC computes checksums in VXLAN or Geneve packets, and ESXi may drop them: ping works, TCP does not.
+    """A vmxnet3 NIC computes checksums in the packets of a tunnel, and ESXi may drop them: ping works, TCP does not.
 
     nictop finds a VXLAN tunnel to UDP port 4789 above a vmxnet3 NIC with tunnel offload on. ESXi without NSX expects
-    port 8472. Critical: this host or a watched one with the same tunnel counts received packets with wrong checksums
-    (then also with the ports 8472 and 6081). Info: data has been received from the tunnel, so some peers are reached.
+    port 8472. Also any IPIP or GRE tunnel with the kernels of RHEL 8.3 and Linux 5.8. Critical: this host or a watched
+    one with the same tunnel counts received packets with wrong checksums (then also with the ports 8472 and 6081).
+    Info: data has been received from the tunnel, so some peers are reached.
 
     Not reported: other ports, which the driver does not offload; checksum offload off on the NIC or on the tunnel; and
     tunnel offload that is stored as on.
 
-    Sources: VMware's advice in projectcalico/calico#4727; vmxnet3_ethtool.c.
+    Sources: VMware's advice in projectcalico/calico#4727; kubespray#7268; vmxnet3_ethtool.c, Linux 1dac3b1bc66d.
     """
     for host in hosts:
         reported = set()
         for one in offloaded_by_vmxnet3(host):
             wrong = _host_with_errors(hosts, host, one.tunnel)
-            is_suspicious = one.tunnel.kind == "vxlan" and _port(one.tunnel) == IANA_PORT
+            is_udp = one.tunnel.kind in UDP_TUNNELS
+            is_suspicious = not is_udp or (one.tunnel.kind == "vxlan" and _port(one.tunnel) == IANA_PORT)
             if one.nic.ifindex in reported or (wrong is None and not is_suspicious):
                 continue
             reported.add(one.nic.ifindex)
@@ -88,7 +95,10 @@ def vmxnet3_offloads_a_tunnel(hosts: Sequence[HostFacts]) -> Outcomes:
                     *((_received_evidence(host, one.tunnel),) if works else ()),
                 ),
                 why="The NIC computes the checksums inside the tunnel's packets. ESXi does that for the port it "
-                f"expects: {ESXI_PORT} without NSX, {IANA_PORT} with NSX. Others leave the guest and are lost.",
+                f"expects: {ESXI_PORT} without NSX, {IANA_PORT} with NSX. Others leave the guest and are lost."
+                if is_udp
+                else "This kernel leaves the checksums inside any tunnel to the NIC, which can do it for VXLAN and "
+                "Geneve only (fixed in Linux 5.9). The packets leave the guest and are lost.",
                 fixes=_tunnel_offload_fixes(host, one),
             )
 
@@ -113,9 +123,9 @@ def offloaded_by_vmxnet3(host: HostFacts) -> tuple[OffloadedTunnel, ...]:
     if not nics:
         return ()
     found = []
-    for tunnel in udp_tunnels(host):
+    for tunnel in _tunnels_that_are_offloaded(host):
         below = underlay(tunnel, host.snapshot.links)
-        if below is None or _port(tunnel) not in VMXNET3_PORTS or is_off(tunnel, CHECKSUM):
+        if below is None or is_off(tunnel, CHECKSUM):
             continue
         carriers = {one.ifindex for one in devices_below(below, host.snapshot.links)}
         for nic in nics:
@@ -125,9 +135,18 @@ def offloaded_by_vmxnet3(host: HostFacts) -> tuple[OffloadedTunnel, ...]:
     return tuple(found)
 
 
+def _tunnels_that_are_offloaded(host: HostFacts) -> Iterator[Link]:
+    """Those in which the driver of this kernel lets the NIC compute checksums."""
+    yield from (one for one in udp_tunnels(host) if _port(one) in VMXNET3_PORTS)
+    hello = host.snapshot.hello
+    if hello is not None and KERNEL_WITH_ALL_TUNNELS.match(hello.kernel):
+        others = (one for kind in OTHER_TUNNELS for one in host.links_by_kind.get(kind, ()))
+        yield from (one for one in others if is_up(one))
+
+
 @once_per_host
 def udp_tunnels(host: HostFacts) -> tuple[Link, ...]:
-    return tuple(link for link in host.links if link.kind in UDP_TUNNELS and is_up(link))
+    return tuple(link for kind in UDP_TUNNELS for link in host.links_by_kind.get(kind, ()) if is_up(link))
 
 
 def _active(link: Link, names: Sequence[str]) -> tuple[str, ...]:
@@ -226,10 +245,11 @@ def tunnel_packets_have_wrong_checksums(hosts: Sequence[HostFacts]) -> Outcomes:
 
     Sources: flannel#1279, kubespray#8992, projectcalico/calico#3145 and #4865, kops#9074.
     """
-    if any(offloaded_by_vmxnet3(host) for host in hosts):
-        return
+    offloaded = [one.tunnel for host in hosts for one in offloaded_by_vmxnet3(host)]
     for host in hosts:
         tunnels = udp_tunnels(host)
+        if any(same_tunnels(host, tunnel) for tunnel in offloaded):
+            continue  # vmxnet3_offloads_a_tunnel names the cause
         rate = checksum_errors(host) if tunnels else None
         if rate is None:
             continue

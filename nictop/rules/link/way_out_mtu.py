@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from nictop.model.devices.tunnels import devices_below, is_tunnel, overhead, underlay, way_out
+from nictop.model.devices.offered_mtu import offered_mtu
+from nictop.model.devices.tunnels import HEADERS, devices_below, overhead, underlay, way_out
 from nictop.probe.records import Link
 from nictop.rules.bridge.attachments import ports_of
 from nictop.rules.finding import Evidence, Fix
@@ -26,6 +27,7 @@ from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import link_finding
 from nictop.rules.vf.facts import is_up
 
+USUAL_MTU = 1500
 PORT_KINDS = ("veth", "tun")
 """Ports that lead to containers and guests."""
 LARGEST_MTU_OF_A_NETWORK = 16_000
@@ -51,8 +53,8 @@ def bridge_mtu_exceeds_the_way_out(host: HostFacts) -> Outcomes:
     way = way_out(host.snapshot.links, "ipv4")
     if way is None:
         return
-    for bridge in host.links:
-        if bridge.kind != "bridge" or bridge is way or not is_up(bridge) or bridge.mtu <= way.mtu:
+    for bridge in host.links_by_kind.get("bridge", ()):
+        if bridge is way or not is_up(bridge) or bridge.mtu <= way.mtu:
             continue
         ports = _ports_of_containers(host, bridge)
         sizes = {_inner_mtu(port) for port in ports}
@@ -154,16 +156,16 @@ def mtu_exceeds_the_offered_one(host: HostFacts) -> Outcomes:
     Cloud networks announce their MTU in this way: 1460 in many networks of Google Cloud. systemd-networkd ignores it
     unless UseMTU= is set; NetworkManager uses it unless the profile has an MTU.
 
-    Info: the MTU is stored in the NetworkManager profile, so somebody has chosen it. Not reported: a smaller MTU than
-    offered, and offers below what IPv4 needs.
+    Info: somebody has chosen the MTU: it is stored in the NetworkManager profile, or not the usual 1500. Not reported:
+    a smaller MTU than offered, and offers below what IPv4 or IPv6 needs.
 
     Sources: NixOS/nixpkgs#38543, systemd/systemd#23484, cloud.google.com/vpc/docs/mtu; systemd.network(5) UseMTU=.
     """
-    for link in host.links:
-        offered, source = _offered(host, link)
+    for link in _links_with_an_offer(host):
+        offered, source = offered_mtu(host.inventory, link.ifindex)
         if offered is None or offered >= link.mtu or not is_up(link) or not can_have_mtu(link, offered):
             continue
-        is_chosen = _profile_has_mtu(host, link)
+        is_chosen = link.mtu != USUAL_MTU or _profile_has_mtu(host, link)
         yield link_finding(
             "info" if is_chosen else "warning",
             host,
@@ -173,21 +175,18 @@ def mtu_exceeds_the_offered_one(host: HostFacts) -> Outcomes:
                 Evidence("MTU", str(link.mtu), f"ip link show dev {link.name}"),
                 Evidence("MTU in the DHCP lease", str(offered), source),
             ),
-            why="The network may drop larger packets. Small packets pass: ping and SSH work, large transfers hang.",
+            why="The network may drop larger packets. Small packets pass: ping and SSH work, large transfers hang."
+            + (" If it was set on purpose, and large transfers work, leave it." if is_chosen else ""),
             fixes=mtu_fixes(host, link, offered),
         )
 
 
-def _offered(host: HostFacts, link: Link) -> tuple[int | None, str]:
-    """(MTU in the DHCP lease, where it was read)."""
+def _links_with_an_offer(host: HostFacts) -> list[Link]:
     manager = host.inventory.networkmanager
-    device = manager.devices.get(link.ifindex) if manager is not None else None
-    if device is not None and device.dhcp_mtu is not None:
-        return device.dhcp_mtu, "NetworkManager: Dhcp4Config.Options"
-    networkd = host.inventory.networkd.get(link.ifindex)
-    if networkd is not None and networkd.dhcp_mtu is not None:
-        return networkd.dhcp_mtu, f"/run/systemd/netif/leases/{link.ifindex}"
-    return None, ""
+    devices = manager.devices.items() if manager is not None else ()
+    found = [ifindex for ifindex, device in devices if device.dhcp_mtu is not None]
+    found += [ifindex for ifindex, link in host.inventory.networkd.items() if link.dhcp_mtu is not None]
+    return [host.snapshot.links[ifindex] for ifindex in sorted(set(found)) if ifindex in host.snapshot.links]
 
 
 def _profile_has_mtu(host: HostFacts, link: Link) -> bool:
@@ -212,8 +211,8 @@ def tunnel_mtu_exceeds_its_underlay(host: HostFacts) -> Outcomes:
     Sources: RFC 7348, RFC 8926, RFC 2784; kernel drivers/net/wireguard/device.c; wg-easy#1027,
     confidential-containers/cloud-api-adaptor#67, moby/libnetwork#2661.
     """
-    for link in host.links:
-        if not is_tunnel(link) or not is_up(link) or link.mtu > LARGEST_MTU_OF_A_NETWORK:
+    for link in (link for kind in HEADERS for link in host.links_by_kind.get(kind, ())):
+        if not is_up(link) or link.mtu > LARGEST_MTU_OF_A_NETWORK:
             continue
         added, below = overhead(link), underlay(link, host.snapshot.links)
         if added is None or below is None or below is link or not is_up(below) or link.mtu + added <= below.mtu:

@@ -22,12 +22,16 @@ from nictop.rules.fixes.profiles import (
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import address_evidence, is_nic, managed_nics, state_evidence
 from nictop.rules.registry import Family, Outcomes, host_rule
-from nictop.rules.subjects import link_finding
+from nictop.rules.subjects import PARAVIRTUAL_BUSES, link_finding
 
 FAMILY: Family = "profiles and names"
 NO_DHCP_CAUSES = (
     "Possible causes: no DHCP server in this network or VLAN, wrong port group or bridge on the hypervisor, "
     "or a filter that blocks unknown MAC addresses."
+)
+
+REJECTED = (
+    "Or replies arrive and dhclient rejects them: a DHCP server on the same hypervisor sends them without a checksum."
 )
 
 
@@ -55,8 +59,11 @@ def dhcp_never_answered(host: HostFacts) -> Outcomes:
     has a default route, so the network may be IPv6-only. Not reported: a NIC that was disconnected manually, has no
     carrier, or whose manager is still starting.
 
+    If NetworkManager uses dhclient, and the NIC is a virtual one without a cable, replies may also be received and
+    rejected: a DHCP server on the same hypervisor sends them without a checksum, which dhclient reads as a wrong one.
+
     Sources: NetworkManager.conf(5) ipv4.dhcp-timeout, autoconnect-retries-default; NetworkManager
-    src/core/nm-policy.c; networkctl(1).
+    src/core/nm-policy.c; networkctl(1); kubevirt/kubevirt#1715 and #16131, weaveworks/ignite#870, felix#40.
     """
     manager = host.profiles.manager
     for link, device in managed_nics(host):
@@ -68,16 +75,49 @@ def dhcp_never_answered(host: HostFacts) -> Outcomes:
         failure = _dhcp_state(link, device, has_failed=link.ifindex in host.snapshot.without_lease)
         if failure is None:
             continue
+        client = _client_that_checks(host, link)
         yield link_finding(
             failure[0],
             host,
             link,
-            failure[1],
-            evidence=(*profile_evidence(profile), state_evidence(device), address_evidence(link)),
-            why=f"The NIC has no IPv4 address. {NO_DHCP_CAUSES}",
-            fixes=_static(host, link, profile),
+            failure[1] if client is None else failure[1].replace("no DHCP reply", "no accepted DHCP reply"),
+            evidence=(
+                *profile_evidence(profile),
+                state_evidence(device),
+                address_evidence(link),
+                *((client,) if client is not None else ()),
+            ),
+            why=f"The NIC has no IPv4 address. {NO_DHCP_CAUSES}{'' if client is None else f' {REJECTED}'}",
+            fixes=(*_static(host, link, profile), *(_rejected_replies() if client is not None else ())),
         )
     yield from _networkd_waits(host)
+
+
+def _client_that_checks(host: HostFacts, link: Link) -> Evidence | None:
+    """The DHCP client, if it reads a missing checksum as a wrong one and the NIC may get such packets: dhclient does
+    not ask the kernel whether the checksum was computed (PACKET_AUXDATA; review of kubevirt/kubevirt#16131)."""
+    if link.bus not in PARAVIRTUAL_BUSES and link.kind != "veth":
+        return None
+    manager = host.inventory.networkmanager
+    if host.inventory.services.dhclient is not None:
+        return Evidence("DHCP client", f"dhclient, pid {host.inventory.services.dhclient}", "/proc/PID/comm")
+    if manager is not None and manager.configuration.dhcp == "dhclient":
+        return Evidence("DHCP client", "dhclient", manager.configuration.origins.get("dhcp", "NetworkManager.conf"))
+    return None
+
+
+def _rejected_replies() -> tuple[Fix, ...]:
+    rule = ["POSTROUTING", "-p", "udp", "--dport", "68", "-j", "CHECKSUM", "--checksum-fill"]
+    add, remove = (command("iptables", "-t", "mangle", one, *rule) for one in ("-A", "-D"))
+    return (
+        Fix(
+            "here",
+            "See whether replies are rejected",
+            (command("journalctl", "-b", "--grep", "bad udp checksum"),),
+            note='dhclient writes "5 bad udp checksums in 5 packets".',
+        ),
+        Fix("hypervisor", "If so, let the host of the DHCP server fill in checksums", (add,), False, (remove,)),
+    )
 
 
 def _dhcp_state(link: Link, device: ManagedDevice, *, has_failed: bool) -> tuple[Severity, str] | None:

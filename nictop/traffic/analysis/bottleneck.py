@@ -46,7 +46,11 @@ def bottleneck(result: Result, setups: Mapping[str, NicSetup] | None = None) -> 
     )
     text = found.cause or _not_determined(result, flow, found)
     retransmits = path_limits.retransmitted(result, flow)
-    return f"{text}; {retransmits}" if retransmits and "retransmits" not in text else text
+    more = (
+        retransmits if "retransmits" not in text else "",
+        path_limits.tunnel_hint(result, flow, nics),
+    )
+    return "; ".join((text, *filter(None, more)))
 
 
 def _nothing_arrived(result: Result) -> str:

@@ -34,7 +34,7 @@ from nictop.traffic.analysis.judgement import (
     small_share,
 )
 from nictop.traffic.analysis.path_proof import Carried
-from nictop.traffic.analysis.setup_facts import NicSetup, SendQueueing
+from nictop.traffic.analysis.setup_facts import TUNNEL_CHECKSUM, NicSetup, SendQueueing
 from nictop.traffic.results.result import DEFAULT_DATAGRAM_BYTES, Flow, Result, SocketFigures
 
 LIMITED_SHARE = 0.3
@@ -211,6 +211,16 @@ def retransmitted(result: Result, flow: Flow) -> str:
     if share is None or share < MANY_RETRANSMITS_SHARE:
         return ""
     return f"{small_share(share)} of segments retransmitted"
+
+
+def tunnel_hint(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> str:
+    """What to try if segments of a tunnel are lost and neither host has dropped any: the NIC may compute the checksums
+    in the tunnel wrongly, or slowly (projectcalico/calico#11435). "" if that is not so."""
+    setup = setups.get(flow.sender)
+    if setup is None or not setup.offloaded_tunnel or not retransmitted(result, flow) or _drops(result, flow)[1]:
+        return ""
+    command = f"ethtool -K {shell_quote(setup.offloaded_tunnel)} {TUNNEL_CHECKSUM} off"
+    return f"possible: checksum offload of the tunnel, try on {clean(flow.sender)}: {command}"
 
 
 def losses(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Judgement:

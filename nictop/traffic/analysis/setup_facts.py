@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nictop.model.devices.driver_losses import loss_positions
+from nictop.model.devices.tunnels import UDP_TUNNELS
 from nictop.model.queues.counts import receive_queues
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Counters, Link, Qdisc, TrafficTools
@@ -20,6 +21,7 @@ from nictop.traffic.plan.tools import iperf3_text, iperf3_version
 MAX_LOWER_LINKS = 64
 """Links that a link sends through: a bridge may have thousands of ports."""
 
+TUNNEL_CHECKSUM = "tx-checksum-ip-generic"
 SOCKET_BUFFERS = ("net.core.rmem_max", "net.core.wmem_max")
 COMPARED_OFFLOADS = (
     "tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-generic-segmentation", "rx-gro", "rx-lro", "rx-gro-hw",
@@ -99,6 +101,8 @@ class NicSetup:
     """Name of the host."""
     instance_limits: dict[str, int] = field(default_factory=dict)
     """Driver counter of a limit of the instance → packets that it counted during the run."""
+    offloaded_tunnel: str = ""
+    """Name of the NIC if it is a vxlan or geneve link that leaves checksums to the NIC below it; "": it is none."""
 
 
 def nic_setup(link: Link, snapshot: Snapshot) -> NicSetup:
@@ -108,13 +112,22 @@ def nic_setup(link: Link, snapshot: Snapshot) -> NicSetup:
         if one.kind != "veth" and one.lower is not None and one.lower_namespace is None:
             below += [other for other in snapshot.links.values() if other.ifindex == one.lower]
         senders += [other for other in below if other not in senders][: MAX_LOWER_LINKS - len(senders)]
+    features = {one.name: one.active for one in link.ethtool.features or ()}
+    tunnel = link.name if link.kind in UDP_TUNNELS and features.get(TUNNEL_CHECKSUM) else ""
     read = snapshot.inventory is not None and "qdiscs" not in snapshot.inventory.unreadable
     sending = (SendQueueing(one.name, one.qdisc, one.traffic_control, read) for one in senders if one.qdisc is not None)
     if snapshot.inventory is None:
-        return NicSetup(receive_queues(link) or None, tuple(sending), host=snapshot.host)
+        return NicSetup(receive_queues(link) or None, tuple(sending), host=snapshot.host, offloaded_tunnel=tunnel)
     settings = snapshot.inventory.settings
     maxima = {name: settings.sysctl[name] for name in SOCKET_BUFFERS if name in settings.sysctl}
-    return NicSetup(receive_queues(link) or None, tuple(sending), settings.tcp_buffers, maxima, snapshot.host)
+    return NicSetup(
+        receive_queues(link) or None,
+        tuple(sending),
+        settings.tcp_buffers,
+        maxima,
+        snapshot.host,
+        offloaded_tunnel=tunnel,
+    )
 
 
 def exceeded_limits(link: Link, before: Counters | None, after: Counters | None) -> dict[str, int]:

@@ -44,11 +44,17 @@ RP_FILTER = Reason(
 RULESETS = _words("nft list ruleset", "iptables-save -c")
 QDISC_RULES = ("traffic_control_holds_back", "transmit_queue_has_no_length")
 QDISCS = _words("tc -s qdisc show dev {nic}")
-CHECKSUM_RULES = ("frames_arrive_damaged", "offloads_are_off")
+CHECKSUM_RULES = (
+    *("tunnel_packets_have_wrong_checksums", "vmxnet3_offloads_a_tunnel"),
+    *("frames_arrive_damaged", "offloads_are_off"),
+)
 MALFORMED = "The packet is malformed: {}."
 DUPLICATE = "TCP has this data already: the sender has repeated it."
 CONNECTION_STATE = "The TCP segment does not fit the state of its connection."
-MTU_RULES = ("mtu_differs_in_one_subnet", "vf_mtu_exceeds_the_port")
+MTU_RULES = (
+    *("mtu_differs_in_one_subnet", "vf_mtu_exceeds_the_port", "tunnel_mtu_exceeds_its_underlay"),
+    *("bridge_mtu_exceeds_the_way_out", "mtu_exceeds_the_offered_one"),
+)
 MTU_COMMANDS = _words("ip link show dev {nic}", "ip route get {destination}", "tracepath -n {destination}")
 NEIGHBOUR = _words("ip neigh show {destination}", "nictop check")
 NEIGHBOUR_RULES = ("neighbour_table_overflows", "arp_is_off", "arp_requests_are_not_answered")
@@ -343,7 +349,10 @@ BRIDGE_VLAN = Reason(
 )
 FORWARDED_TOO_BIG = Reason(
     "The other end (veth, bridge port) is down, or its MTU is smaller than the frame.",
-    rules=("mtu_differs_in_one_subnet", "configured_link_is_down"),
+    rules=(
+        *("veth_ends_have_different_mtus", "guest_mtu_exceeds_its_tap", "bridge_uplink_has_a_smaller_mtu"),
+        *("mtu_differs_in_one_subnet", "configured_link_is_down"),
+    ),
     commands=_words("ip -d link show dev {nic}"),
 )
 NOT_JOINED = Reason("Multicast that no program on this host has joined.", "expected")

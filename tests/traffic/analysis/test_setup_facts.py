@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nictop.probe.records import Counters, DriverInfo, Ethtool, Link, Qdisc, Settings, Unreadable
+from nictop.probe.records import Counters, DriverInfo, Ethtool, Feature, Link, Qdisc, Settings, Unreadable
 from nictop.traffic.analysis.setup_facts import NicSetup, SendQueueing, exceeded_limits, nic_setup
 from tests.model.hosts import make_link
 from tests.traffic.machines import machine, nic
@@ -32,6 +32,13 @@ def test_nic_sends_through_its_qdisc() -> None:
     blind = replace(host, inventory=replace(host.inventory, unreadable={"qdiscs": Unreadable("failed", "EIO")}))
     assert not nic_setup(shaped, blind).qdiscs[0].read
     assert setup(nic(4, "ens4")) == NicSetup(None, (), host="a")
+
+
+def test_tunnel_that_leaves_checksums_to_the_nic() -> None:
+    on, off = (Ethtool(features=(Feature("tx-checksum-ip-generic", state, True, False),)) for state in (True, False))
+    assert setup(make_link(9, "vx0", kind="vxlan", ethtool=on)).offloaded_tunnel == "vx0"
+    assert setup(make_link(9, "vx0", kind="vxlan", ethtool=off)).offloaded_tunnel == ""
+    assert setup(make_link(9, "br0", kind="bridge", ethtool=on)).offloaded_tunnel == ""
 
 
 def test_sizes_of_socket_buffers() -> None:

@@ -61,6 +61,7 @@ def parse_networkmanager_configuration(
     lists: dict[str, list[str]] = {field: [] for field in DEVICE_LISTS.values()}
     sections: dict[str, tuple[dict[str, str], str]] = {}
     origins = {}
+    dhcp = ""
     for path, text in texts:
         settings = parse_settings(text)
         if is_disabled(settings):
@@ -70,6 +71,8 @@ def parse_networkmanager_configuration(
             if field is not None:
                 lists[field] = changed_list(lists[field], setting)
                 origins[field] = path
+            elif (setting.section, setting.key) == ("main", "dhcp"):
+                dhcp, origins["dhcp"] = setting.value, path
             elif setting.section.split("-")[0] == "device":
                 values, _ = sections.get(setting.section, ({}, ""))
                 sections[setting.section] = ({**values, setting.key: setting.value}, path)
@@ -84,6 +87,7 @@ def parse_networkmanager_configuration(
         unmanaged_devices=tuple(lists["unmanaged_devices"]),
         device_unmanaged=tuple(unmanaged),
         origins=origins,
+        dhcp=dhcp,
         unreadable={} if files is None else files.unreadable,
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.inventory.managers.networkd import parse_networkd_link, read_networkd
+from nictop.probe.inventory.managers.networkd import parse_lease_mtu, parse_networkd_link, read_networkd
 from nictop.probe.records import NetworkdLink
 
 STATE = """# This is private data. Do not parse.
@@ -30,6 +30,26 @@ def test_a_link() -> None:
 def test_any_text_can_be_parsed(text: str) -> None:
     found = parse_networkd_link(text)
     assert found is None or found.setup_state
+
+
+def test_mtu_of_a_lease(tmp_path: Path) -> None:
+    """sd-dhcp-lease.c: dhcp_lease_save."""
+    lease = "# This is private data. Do not parse.\nADDRESS=10.128.0.2\nROUTER=10.128.0.1\nMTU=1460\n"
+    assert parse_lease_mtu(lease) == 1460
+    assert parse_lease_mtu("ADDRESS=10.128.0.2\n") is None
+    assert parse_lease_mtu("MTU=67\n") is None and parse_lease_mtu("MTU=65536") is None
+    for name, text in (("links", STATE), ("leases", lease)):
+        (tmp_path / "systemd/netif" / name).mkdir(parents=True)
+        (tmp_path / "systemd/netif" / name / "2").write_text(text)
+    found, _ = read_networkd(str(tmp_path))
+    assert found[2].dhcp_mtu == 1460
+
+
+@given(st.text())
+def test_any_text_is_a_lease(text: str) -> None:
+    for content in (text, f"MTU={text}"):
+        found = parse_lease_mtu(content)
+        assert found is None or 68 <= found <= 65535
 
 
 def test_the_directory(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from nictop.probe.inventory.managers.networkmanager_profile import mac_address, 
 from nictop.probe.kernel import dbus_wire as bus
 from nictop.probe.kernel import waiting
 from nictop.probe.kernel.dbus_calls import DbusReply, unwrap_variants
-from nictop.probe.records import Inventory, IpSettings, NetworkManager, Profile, Unreadable
+from nictop.probe.records import Inventory, IpSettings, Link, NetworkManager, Profile, Unreadable
 from tests.support import lines
 from tests.support.namespace_inventory import take_inventory_inside
 from tests.support.networkmanager import (
@@ -662,3 +662,26 @@ def test_helper_functions() -> None:
         "a": "x",
         "b": [{"c": 1}],
     }
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"interface_mtu": ("s", "1460"), "ip_address": ("s", "10.128.0.2")}, 1460),
+        ({"ip_address": ("s", "10.128.0.2")}, None),
+        ({"interface_mtu": ("s", "none")}, None),
+        ({"interface_mtu": ("u", 1460)}, None),
+    ],
+)
+def test_mtu_of_a_lease(options: object, expected: int | None) -> None:
+    """Option 26, which NetworkManager shows as text."""
+    lease = "/org/freedesktop/NetworkManager/DHCP4Config/1"
+    service = "org.freedesktop.NetworkManager"
+    tree = {
+        "/org/freedesktop/NetworkManager/Devices/2": {
+            f"{service}.Device": {"Interface": ("s", "ens4"), "Dhcp4Config": ("o", lease)}
+        },
+        lease: {f"{service}.DHCP4Config": {"Options": ("a{sv}", options)}},
+    }
+    found = parse_objects(untyped_objects(tree), {}, (Link(2, "ens4", 1, 1, "up", True, 1500),))
+    assert found.devices[2].dhcp_mtu == expected

@@ -44,6 +44,8 @@ def test_the_last_value_counts_and_plus_appends() -> None:
         ("3", "[keyfile]\nunmanaged-devices+=driver:veth\n[main]\nno-auto-default-=interface-name:ens3\n"),
         ("4", "[.config]\nenable=false\n[keyfile]\nunmanaged-devices=*\n"),
         ("5", "[device-a]\nmatch-device=driver:igb\nmanaged=0\n[device]\nwifi.scan-rand-mac-address=no\n"),
+        ("7", "[main]\ndhcp=internal\n"),
+        ("8", "[main]\ndhcp=dhclient\n"),
         ("6", "[device-b]\nmanaged=no\n[device-c]\nmatch-device=x\nmanaged=1\n[device-a]\nmatch-device=driver:ixgbe\n"),
     ]
     found = parse_networkmanager_configuration(texts, "00:50:56:AA:BB:CC\n\ninterface-name:=Ens37\n")
@@ -52,7 +54,8 @@ def test_the_last_value_counts_and_plus_appends() -> None:
         no_auto_default_state=("00:50:56:aa:bb:cc", "interface-name:=Ens37"),
         unmanaged_devices=("mac:00:50:56:00:00:01", "interface-name:docker*", "driver:veth"),
         device_unmanaged=("driver:ixgbe", "*"),
-        origins={"no_auto_default": "3", "unmanaged_devices": "3", "device_unmanaged": "6"},
+        origins={"no_auto_default": "3", "unmanaged_devices": "3", "device_unmanaged": "6", "dhcp": "8"},
+        dhcp="dhclient",
     )
 
 

@@ -1,0 +1,20 @@
+"""The MTU that the DHCP server of a link offers (option 26).
+
+Reads nothing; leases of NetworkManager and systemd-networkd.
+"""
+
+from __future__ import annotations
+
+from nictop.probe.records import Inventory
+
+
+def offered_mtu(inventory: Inventory, ifindex: int) -> tuple[int | None, str]:
+    """(Bytes, where it was read); None: no lease, or none in it."""
+    manager = inventory.networkmanager
+    device = manager.devices.get(ifindex) if manager is not None else None
+    if device is not None and device.dhcp_mtu is not None:
+        return device.dhcp_mtu, "NetworkManager: Dhcp4Config.Options"
+    networkd = inventory.networkd.get(ifindex)
+    if networkd is not None and networkd.dhcp_mtu is not None:
+        return networkd.dhcp_mtu, f"/run/systemd/netif/leases/{ifindex}"
+    return None, ""
