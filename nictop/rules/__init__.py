@@ -47,6 +47,7 @@ import nictop.rules.pci.pcie
 import nictop.rules.profiles.prefix_lengths
 import nictop.rules.cpu.processors
 import nictop.rules.profiles.bindings
+import nictop.rules.profiles.applied
 import nictop.rules.link.rp_filter
 import nictop.rules.link.shared_subnets
 import nictop.rules.cpu.softirqs

@@ -806,6 +806,7 @@ TYPED_ELSEWHERE = {
     "profile_is_generated": "test_the_generated_profile_gets_an_address_and_a_name",
     "profile_still_called_wired_connection": "test_a_saved_profile_with_the_generated_name",
     "no_profile_of_this_name": "test_any_name_of_a_profile_can_be_pasted",
+    "profile_was_changed_and_not_applied": "test_a_profile_that_was_changed_and_not_applied",
     "dhcp_never_answered": "test_dhcp_that_never_answers",
     "two_profiles_compete": "test_two_profiles_of_one_name",
     "profile_does_not_connect_by_itself": "test_a_device_disconnected_by_the_user",

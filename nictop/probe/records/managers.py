@@ -121,6 +121,8 @@ class ManagedDevice:
     """PermHwAddress, lower case."""
     lldp: tuple[LldpNeighbour, ...] = ()
     """Property LldpNeighbors: received while ``connection.lldp`` of its profile is on."""
+    applied: Profile | None = None
+    """The active profile as it was when it was applied, if its settings were changed since. GetAppliedConnection"""
 
 
 @dataclass(frozen=True)

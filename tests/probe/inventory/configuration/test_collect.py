@@ -79,7 +79,7 @@ def test_netplan() -> None:
         entry("netplan", 6, addresses=("aa:bb:cc:dd:ee:ff",), methods=("dhcp4",), new_name="lan0"),
         entry("netplan", 7, names=("ens[x]",), methods=("dhcp6", "static"), virtual_functions=4),
         entry("netplan", 14, names=("en*",), drivers=("igb", "ix*"), methods=("dhcp4",)),
-        entry("netplan", 20, names=("v10",), methods=("static",)),
+        entry("netplan", 20, names=("v10",), methods=("static",), members=("ens3",)),
     ]
 
 
