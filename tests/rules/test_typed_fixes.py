@@ -718,6 +718,8 @@ NOT_TYPED = {
     "port_function_rate_is_limited": DEVLINK,
     "port_function_is_inactive": DEVLINK,
     "bond_does_not_know_the_speed_of_its_ports": "veth and tap report a speed, which cannot be set to unknown",
+    "untrusted_vf_receives_no_multicast": SRIOV,
+    "netplan_was_changed_and_not_applied": "netplan is not there",
     "lacp_port_is_not_in_use": "the partner, a switch, must accept it again",
     "drops_are_no_loss": DIAGNOSTIC,
     "pcie_link_is_below_its_ability": DIAGNOSTIC,

@@ -208,6 +208,8 @@ class ConfigurationEntry:
     """It excludes the link from a manager (NM_UNMANAGED, Unmanaged=yes)."""
     ethtool: dict[str, int] = field(default_factory=dict)
     """Settings of ethtool that it stores, with the names of `Profile.ethtool`."""
+    modified: float | None = None
+    """Last change of the file, seconds since the epoch: those of netplan, and those that it generates. mtime"""
     members: tuple[str, ...] = ()
     """Names of other links that it uses: ports of a bridge or bond, the link below a VLAN."""
 
