@@ -63,10 +63,12 @@ def profile_was_changed_and_not_applied(host: HostFacts) -> Outcomes:
     Sources: nmcli(1) connection modify, device reapply, device modify; NetworkManager's D-Bus API, Device.
     """
     manager = host.inventory.networkmanager
-    for link in host.links if manager is not None else ():
-        device = manager.devices.get(link.ifindex) if manager is not None else None
+    for ifindex, device in manager.devices.items() if manager is not None else ():
+        link = host.snapshot.links.get(ifindex)
+        if device.applied is None or link is None:
+            continue
         stored = host.profiles.active(link)
-        if device is None or device.applied is None or stored is None or stored.external:
+        if stored is None or stored.external:
             continue
         changes = list(_changes(link, device.applied, stored))
         if not changes:
