@@ -48,6 +48,8 @@ import nictop.rules.pci.pcie
 import nictop.rules.profiles.prefix_lengths
 import nictop.rules.cpu.processors
 import nictop.rules.profiles.bindings
+import nictop.rules.profiles.applied
+import nictop.rules.profiles.netplan_files
 import nictop.rules.link.rp_filter
 import nictop.rules.link.shared_subnets
 import nictop.rules.cpu.softirqs
@@ -67,6 +69,7 @@ import nictop.rules.vf.addresses
 import nictop.rules.vf.carrier
 import nictop.rules.vf.driver_messages
 import nictop.rules.vf.life
+import nictop.rules.vf.multicast
 import nictop.rules.vf.load
 import nictop.rules.vf.pairs
 import nictop.rules.vf.port_functions

@@ -82,14 +82,19 @@ class BusConnection:
         replies = dict(self.each(service, calls))
         return [replies[number] for number in sorted(replies)]
 
-    def each(self, service: str, calls: Iterable[tuple[str, str, str]]) -> Iterator[tuple[int, DbusReply]]:
-        """(index of the call, its reply), in the order of arrival: replies received before an error are yielded."""
+    def each(
+        self, service: str, calls: Iterable[tuple[str, str, str]], arguments: tuple[str, tuple[Any, ...]] = ("", ())
+    ) -> Iterator[tuple[int, DbusReply]]:
+        """(index of the call, its reply), in the order of arrival: replies received before an error are yielded.
+
+        `arguments`: signature and body of every call.
+        """
         jeepney = self._jeepney
         pending = {}
         data = b""
         for number, (path, interface, method) in enumerate(calls):
             self._serial += 1
-            message = jeepney.new_method_call(jeepney.DBusAddress(path, service, interface), method)
+            message = jeepney.new_method_call(jeepney.DBusAddress(path, service, interface), method, *arguments)
             message.header.flags = jeepney.MessageFlag.no_auto_start
             data += message.serialise(self._serial)
             pending[self._serial] = number

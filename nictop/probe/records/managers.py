@@ -125,6 +125,8 @@ class ManagedDevice:
     """Option ``routers`` of its DHCPv4 lease. org.freedesktop.NetworkManager.DHCP4Config: Options"""
     dhcp_mtu: int | None = None
     """MTU in the DHCP lease (option 26), bytes. org.freedesktop.NetworkManager.DHCP4Config: Options, interface_mtu"""
+    applied: Profile | None = None
+    """The active profile as it was when it was applied, if its settings were changed since. GetAppliedConnection"""
 
 
 @dataclass(frozen=True)
@@ -214,6 +216,8 @@ class ConfigurationEntry:
     """It excludes the link from a manager (NM_UNMANAGED, Unmanaged=yes)."""
     ethtool: dict[str, int] = field(default_factory=dict)
     """Settings of ethtool that it stores, with the names of `Profile.ethtool`."""
+    modified: float | None = None
+    """Last change of the file, seconds since the epoch: those of netplan, and those that it generates. mtime"""
     members: tuple[str, ...] = ()
     """Names of other links that it uses: ports of a bridge or bond, the link below a VLAN."""
 

@@ -92,12 +92,13 @@ def forward_lacp_fix(host: HostFacts, ports: Sequence[Link]) -> tuple[Fix, ...]:
 def ports_of_unknown_speed(host: HostFacts) -> dict[int, tuple[Link, ...]]:
     """ifindex of a bond → ports with carrier that it keeps down because their speed or duplex is not known."""
     found = {}
-    for link in host.links:
-        if link.bond is None or link.bond.mode not in SPEED_MODES or not link.flags & IFF_UP:
+    for ifindex, every in host.ports.items():
+        link = host.snapshot.links.get(ifindex)
+        if link is None or link.bond is None or link.bond.mode not in SPEED_MODES or not link.flags & IFF_UP:
             continue
-        ports = tuple(port for port in host.ports.get(link.ifindex, ()) if _is_kept_down(port))
+        ports = tuple(port for port in every if _is_kept_down(port))
         if ports:
-            found[link.ifindex] = ports
+            found[ifindex] = ports
     return found
 
 
@@ -194,10 +195,10 @@ def bond_port_is_down(host: HostFacts) -> Outcomes:
 
     Source: kernel Documentation/networking/bonding.rst.
     """
-    for link in host.links:
-        if not link.flags & IFF_UP or (link.bond is None and link.team is None):
+    for ifindex, ports in host.ports.items():
+        link = host.snapshot.links.get(ifindex)
+        if link is None or not link.flags & IFF_UP or (link.bond is None and link.team is None):
             continue
-        ports = host.ports.get(link.ifindex, ())
         states = {port.ifindex: _why_down(link, port) for port in ports}
         left = [port for port in ports if states[port.ifindex] is None]
         for port in ports:

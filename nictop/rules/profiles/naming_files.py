@@ -113,6 +113,8 @@ def configuration_matches_a_missing_mac_address(host: HostFacts) -> Outcomes:
 
     Sources: netplan(5) match, systemd.network(5), nm-settings-ifcfg-rh(5).
     """
+    if not any(one.addresses for one in host.configuration.stanzas):
+        return
     idle = unconfigured_nics(host)
     known = _known_addresses(host) if idle else set()
     stale = [one for one in host.configuration.stanzas if idle and _matches_nothing(one, known)]
@@ -188,8 +190,11 @@ def name_belongs_to_another_nic(host: HostFacts) -> Outcomes:
     Sources: NetworkManager src/core/devices/nm-device.c check_connection_compatible; systemd.network(5) [Match],
     nm-settings-ifcfg-rh(5) DEVICE and HWADDR; systemd.link(5) Name=.
     """
+    bound = [one for one in host.profiles.profiles if one.mac_address and one.interface_name]
+    if not bound and not any(one.addresses for one in host.configuration.stanzas):
+        return
     by_address = {link.permanent_address or link.address: link for link in nics(host)}
-    for profile in host.profiles.profiles:
+    for profile in bound:
         link = by_address.get(profile.mac_address) if profile.mac_address else None
         if (
             link is not None

@@ -12,6 +12,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from itertools import chain, islice
 
@@ -30,6 +31,8 @@ MAX_SOURCED_FILES = 200
 """Of ifupdown's ``source``."""
 IFCFG_LEFTOVERS = ("~", ".bak", ".old", ".orig", ".rpmnew", ".rpmsave", ".rpmorig", ".swp", ".template")
 """Suffixes that the network scripts ignore as well."""
+GENERATED_BY_NETPLAN = "10-netplan-"
+"""Start of the names of netplan's files in /run/systemd/network."""
 HOOK_DIRECTORIES = (
     *("network/if-pre-up.d", "network/if-up.d", "NetworkManager/dispatcher.d", "NetworkManager/dispatcher.d/pre-up.d"),
     *(f"networkd-dispatcher/{state}.d" for state in ("routable", "carrier", "configured", "configuring")),
@@ -56,6 +59,7 @@ def read_link_configuration(
         netplan, ifupdown, ifcfg, cloud_init, networkd, links, udev, zones, modules, sriov_writers, hooks
     )  # fmt: skip
     found = list(islice(chain.from_iterable(source(files, roots) for source in sources), MAX_CONFIGURATION_ENTRIES))
+    found = [with_time(entry, files) for entry in found]
     found.sort(key=lambda entry: (entry.file, entry.line))
     if not files.unreadable:
         return tuple(found), None
@@ -63,6 +67,13 @@ def read_link_configuration(
     others = len(files.unreadable) - 1
     detail = f"{first.detail} and {others} more" if others else first.detail
     return tuple(found), Unreadable(first.reason, detail)
+
+
+def with_time(entry: ConfigurationEntry, files: Files) -> ConfigurationEntry:
+    """Netplan's files, and those that it generates, with the time of their last change."""
+    if entry.owner != "netplan" and not os.path.basename(entry.file).startswith(GENERATED_BY_NETPLAN):
+        return entry
+    return replace(entry, modified=files.modified.get(entry.file))
 
 
 def effective(files: Files, directories: Iterable[str], *suffixes: str) -> list[str]:

@@ -79,7 +79,7 @@ def test_netplan() -> None:
         entry("netplan", 6, addresses=("aa:bb:cc:dd:ee:ff",), methods=("dhcp4",), new_name="lan0"),
         entry("netplan", 7, names=("ens[x]",), methods=("dhcp6", "static"), virtual_functions=4),
         entry("netplan", 14, names=("en*",), drivers=("igb", "ix*"), methods=("dhcp4",)),
-        entry("netplan", 20, names=("v10",), methods=("static",)),
+        entry("netplan", 20, names=("v10",), methods=("static",), members=("ens3",)),
     ]
 
 
@@ -409,6 +409,25 @@ def test_only_entries_of_a_file_are_returned(tmp_path: Path) -> None:
     secret = "network:\n  wifis:\n    wlan0:\n      access-points: {home: {password: hunter2}}\n      dhcp4: true\n"
     found, _ = read_link_configuration(**write_files(tmp_path, {"etc/netplan/w.yaml": secret}))
     assert found[0].names == ("wlan0",) and "hunter2" not in json.dumps(found, default=vars)
+
+
+def test_times_of_netplan_and_of_what_it_generates(tmp_path: Path) -> None:
+    roots = write_files(
+        tmp_path,
+        {
+            "etc/netplan/a.yaml": "network: {ethernets: {ens3: {dhcp4: true}}}\n",
+            "run/systemd/network/10-netplan-ens3.network": "[Match]\nName=ens3\n",
+            "etc/systemd/network/20-b.network": "[Match]\nName=ens4\n",
+        },
+    )
+    for path in ("etc/netplan/a.yaml", "run/systemd/network/10-netplan-ens3.network"):
+        os.utime(tmp_path / path, (1_700_000_000, 1_700_000_000.5))
+    found, _ = read_link_configuration(**roots)
+    assert {os.path.basename(one.file): one.modified for one in found} == {
+        "a.yaml": 1_700_000_000.5,
+        "10-netplan-ens3.network": 1_700_000_000.5,
+        "20-b.network": None,
+    }
 
 
 def test_an_empty_host(tmp_path: Path) -> None:
