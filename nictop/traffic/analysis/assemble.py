@@ -6,7 +6,7 @@ Reads nothing. The axis starts with the measured seconds; omitted seconds are be
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from nictop.model.devices.ceiling import (
     Ceiling,
@@ -22,8 +22,9 @@ from nictop.model.devices.guests import guests
 from nictop.model.devices.pairs import pairs
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import count_noun
-from nictop.probe.records import Counters
+from nictop.probe.records import Counters, LossCount
 from nictop.traffic.analysis.bottleneck import bottleneck
+from nictop.traffic.analysis.counted_losses import CountedLoss, counted_losses
 from nictop.traffic.analysis.cpu_load import HostLoad, HostRole, host_load
 from nictop.traffic.analysis.judgement import is_above_ceiling
 from nictop.traffic.analysis.loaded import delay_text, loaded_figures
@@ -62,6 +63,8 @@ from nictop.traffic.run.stopped import no_measured_interval, totals_of_intervals
 UNCOUNTED_FRAME_BYTES = 24
 """Bytes of a frame that no netdev counts: preamble, gap and FCS."""
 DEFAULT_MTU = 1500
+MAX_LOSSES = 32
+"""Counters of one host in a result."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +84,8 @@ class RunLog:
     stopped: float | None = None
     """Measured seconds when the user stopped it; None: it was not stopped."""
     path_test: PathReport | None = None
+    losses: Mapping[str, tuple[LossCount, ...]] = field(default_factory=dict)
+    """Host → counters of lost packets that rose during the run."""
     load: RunLog | None = None
     """Of the bulk flow of a loaded run: its plan and its ends. The plan here is that of the whole, the ends those of
     the requests."""
@@ -122,6 +127,7 @@ def result_of(log: RunLog) -> Result:
         notes=iperf3_differences(tools["client"], tools["server"]) if both and plan.generator == "iperf3" else (),
         clock_uncertainty=_clock_uncertainty(log),
         path_test=stored_path_test(log.path_test) if log.path_test is not None else None,
+        losses=_losses(log, snapshots),
     )
     if plan.test == "loaded" and transactions is not None:
         result = replace(result, transactions=replace(transactions, delay=delay_text(result)))
@@ -439,6 +445,15 @@ def _setups(log: RunLog, snapshots: Mapping[str, Snapshot]) -> dict[str, NicSetu
             limits = exceeded_limits(link, log.before.get(endpoint.host), log.after.get(endpoint.host))
             found[endpoint.host] = replace(nic_setup(link, snapshot), instance_limits=limits)
     return found
+
+
+def _losses(log: RunLog, snapshots: Mapping[str, Snapshot]) -> tuple[CountedLoss, ...]:
+    """What all hosts counted as lost during the run, the largest count of each first."""
+    chosen = {end.host: end.ifindex for end in (log.plan.server, log.plan.client)}
+    found: list[CountedLoss] = []
+    for name, counts in log.losses.items():
+        found += counted_losses(snapshots[name], counts, chosen.get(name))[:MAX_LOSSES]
+    return tuple(found)
 
 
 def _incidents(log: RunLog, snapshots: Mapping[str, Snapshot], axis: float | None) -> tuple[NicIncident, ...]:

@@ -20,8 +20,8 @@ CHECKSUM_COUNTERS = {
     6: {"udp": ("Udp6InCsumErrors",), "tcp": ("Tcp InCsumErrors",)},
 }
 """By IP version; TCP over IPv6 has no counter of its own (net/ipv6/tcp_ipv6.c)."""
-IGNORED = ("rx_nohandler",)
-"""Counters that also count what nobody wants, as broadcast frames of other protocols."""
+IGNORED = ("rx_nohandler", "Ip ReasmReqds", "Ip ReasmOKs", "Ip6ReasmReqds", "Ip6ReasmOKs")
+"""Counters of what nobody wants, as broadcast frames of other protocols, and of fragments that are not lost."""
 
 
 def losses_of(tested: TestedDirection, *, receiver: bool) -> tuple[LossCount, ...]:
