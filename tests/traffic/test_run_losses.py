@@ -79,7 +79,8 @@ async def test_generator_in_a_cgroup_with_a_cpu_limit() -> None:
         add_veth(client, server)
         inside = f'echo $$ > {group}/cgroup.procs && exec "$0" "$@"'
         probe = probe_command(sys.executable, "--interval", "0.2")
-        command = ["ip", "netns", "exec", client.name, "sh", "-c", inside, *probe]
+        # not by "ip netns exec", which mounts another /sys without cgroups
+        command = ["nsenter", f"--net=/run/netns/{client.name}", "sh", "-c", inside, *probe]
         slow = LocalSource(0.2, name="a", command=command, retry=RETRY)
         async with followed(client, server, [slow, source(server, "b")]) as both:
             result, _ = await complete_run(both, time=2, generator="builtin")
