@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 
 from nictop.cli.traffic.plain import EXIT_FAILED, exit_code
+from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.store import StoredRun
+from nictop.traffic.run.events import IntervalMeasured, RunFinished, RunTimeouts
+from nictop.traffic.run.run import Run
 from nictop.wire.local import LocalSource, probe_command
-from tests.traffic.pair import RETRY, add_veth, followed, missing_requirement, namespaces, pair, source
+from tests.traffic.pair import RETRY, WIRE, add_veth, followed, missing_requirement, namespaces, pair, source
 from tests.traffic.real_runs import complete_run
 
 REASON = missing_requirement()
@@ -88,3 +91,27 @@ async def test_generator_in_a_cgroup_with_a_cpu_limit() -> None:
     assert result.bottleneck.startswith(f"CPU limit of cgroup /{group.name} on a: its threads waited "), (
         result.bottleneck
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "event"),
+    [
+        (["ip", "link", "del", WIRE], f"a {WIRE} disappeared at second "),
+        (["ip", "link", "set", WIRE, "down"], f"a {WIRE} was set down at second "),
+    ],
+)
+async def test_nic_that_vanishes_is_the_first_sentence(command: list[str], event: str) -> None:
+    """With its second, also of a run that has failed by it."""
+    async with pair(None) as both:
+        run = Run(both.plan(time=4), both.hosts, limits=RunTimeouts(stall=1.0))
+        result = None
+        async for one in run.events():
+            if isinstance(one, IntervalMeasured) and not one.interval.sends and command:
+                both.client.run(command)
+                command = []
+            if isinstance(one, RunFinished):
+                result = one.result
+    assert result is not None
+    first = result_sentences(result)[0]
+    assert first.kind == "event" and first.text.startswith(event), result_sentences(result)
+    assert code_of(result) == EXIT_FAILED

@@ -138,6 +138,8 @@ class Result:
     """Of a test of requests and responses, which has no `flows` unless it is loaded."""
     path_test: StoredPathTest | None = None
     """The path test before it; None: there was none."""
+    event: str = ""
+    """What happened to the chosen NIC of an end during it, with the second; "": nothing that is known."""
     losses: tuple[CountedLoss, ...] = ()
     """Counters of lost packets that rose on any host from right before the run to right after it."""
 

@@ -92,6 +92,7 @@ class Run:
         self._wall = time.time()
         self._before: dict[str, Counters | None] = {}
         self._lost_before: dict[str, tuple[LossCount, ...]] = {}
+        self._names: dict[str, str] = {}
         self._failure: Failure | None = None
         self._inbox = TrafficInbox(hosts, {end.host for end in self._ends.values()})
         self._stopped: float | None = None
@@ -143,6 +144,7 @@ class Run:
             async for event in self._start_server(ends):
                 yield event
         self._lost_before = await self._read_losses("before")
+        self._names = self._chosen_names()
         self._before = {name: host.snapshot.counters for name, host in self._hosts.items()}
         await self._start_child(self._ends, "client")
         async for event in self._watch():
@@ -411,6 +413,7 @@ class Run:
             self._failure,
             self._stopped,
             self._path_test,
+            names=self._names,
             load=load,
         )
 
@@ -466,6 +469,16 @@ class Run:
                 await host.session.until(partial(has_record_since, host, finish[name]), deadline - time.monotonic())
         after = {name: first_record_since(host, finish[name]) for name, host in self._hosts.items()}
         return replace(self._log(), after=after, losses=await self._losses())
+
+    def _chosen_names(self) -> dict[str, str]:
+        """Host of an end → name of its NIC."""
+        found = {}
+        for end in (self.plan.server, self.plan.client):
+            host = self._hosts.get(end.host)
+            link = host.snapshot.links.get(end.ifindex or 0) if host is not None else None
+            if link is not None:
+                found[end.host] = link.name
+        return found
 
     async def _losses(self) -> dict[str, tuple[LossCount, ...]]:
         """Host → counters of lost packets that rose during the run."""
