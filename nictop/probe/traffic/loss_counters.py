@@ -36,17 +36,21 @@ MAX_LOSS_COUNTS = 512
 """Of one reading: the largest ones."""
 MAX_QDISCS = 4096
 PROTOCOL_COUNTERS = {
-    ("snmp", "Ip"): ("InHdrErrors", "InAddrErrors", "InDiscards", "OutDiscards", "OutNoRoutes", "ReasmFails"),
+    ("snmp", "Ip"): (
+        *("InHdrErrors", "InAddrErrors", "InDiscards", "OutDiscards", "OutNoRoutes"),
+        *("ReasmFails", "ReasmReqds", "ReasmOKs"),
+    ),
     ("snmp", "Icmp"): ("InCsumErrors",),
     ("snmp", "Tcp"): ("InCsumErrors",),
     ("snmp", "Udp"): ("InCsumErrors", "RcvbufErrors", "SndbufErrors", "MemErrors"),
     ("netstat", "TcpExt"): ("IPReversePathFilter", "TCPBacklogDrop", "TCPRcvQDrop", "PFMemallocDrop", "ListenDrops"),
     ("netstat", "IpExt"): ("InNoRoutes", "InTruncatedPkts"),
 }
-"""(file in /proc/net, protocol) → counters of lost packets (net/ipv4/proc.c)."""
+"""(file in /proc/net, protocol) → counters of lost packets, and of fragments (net/ipv4/proc.c)."""
 SNMP6_COUNTERS = (
     "Ip6InHdrErrors", "Ip6InAddrErrors", "Ip6InDiscards", "Ip6OutDiscards", "Ip6OutNoRoutes", "Ip6InNoRoutes",
-    "Ip6ReasmFails", "Icmp6InCsumErrors", "Udp6InCsumErrors", "Udp6RcvbufErrors", "Udp6SndbufErrors",
+    "Ip6ReasmFails", "Ip6ReasmReqds", "Ip6ReasmOKs", "Icmp6InCsumErrors", "Udp6InCsumErrors",
+    "Udp6RcvbufErrors", "Udp6SndbufErrors",
 )  # fmt: skip
 """net/ipv6/proc.c"""
 LOST_LINK_COUNTERS = (
@@ -66,21 +70,6 @@ def read_loss_counts(ifindex: int = 0, proc: str = "/proc", cgroups: str = "/sys
         with contextlib.suppress(OSError):
             found += (one for one in read(proc, cgroups, ifindex) if one.count > 0)
     return tuple(sorted(found, key=lambda one: -one.count)[:MAX_LOSS_COUNTS])
-
-
-def increases(before: Iterable[LossCount], after: Iterable[LossCount]) -> tuple[LossCount, ...]:
-    """What was added between two readings, the largest count first; a counter that was reset is left out."""
-    old = {_key(one): one.count for one in before}
-    grown = []
-    for one in after:
-        added = one.count - old.get(_key(one), 0)
-        if added > 0:
-            grown.append(LossCount(one.source, one.name, added, one.ifindex, one.where))
-    return tuple(sorted(grown, key=lambda one: -one.count))
-
-
-def _key(one: LossCount) -> tuple[str, str, int | None, str]:
-    return one.source, one.name, one.ifindex, one.where
 
 
 def _read_protocols(proc: str, _cgroups: str, _ifindex: int) -> Iterator[LossCount]:

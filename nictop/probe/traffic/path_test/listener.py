@@ -19,7 +19,8 @@ import struct
 from nictop.probe.inventory.machine.sysctl import MAX_PROTOCOL_BYTES, parse_reverse_path_drops
 from nictop.probe.kernel.sysfs import read_text, unreadable_from_error
 from nictop.probe.records import PathListener, ReceivedPackets, Unreadable
-from nictop.probe.traffic.loss_counters import increases, read_loss_counts
+from nictop.probe.traffic.loss_counters import read_loss_counts
+from nictop.probe.traffic.loss_differences import increases
 from nictop.probe.traffic.path_test.icmp_errors import SOL_IP, SOL_IPV6
 from nictop.probe.traffic.path_test.packets import (
     ANSWER,

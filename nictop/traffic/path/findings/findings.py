@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from nictop.probe.records import Firewalls
 from nictop.rules.finding import SEVERITIES, Evidence, Finding
 from nictop.rules.host import HostFacts
-from nictop.traffic.path.findings.losses import attributed, loss_evidence, loss_text
+from nictop.traffic.path.findings.losses import attributed, loss_evidence, text_of
 from nictop.traffic.path.findings.neighbours import neighbour_findings, unconfirmed_neighbour_findings
 from nictop.traffic.path.findings.routes import asymmetric_findings, rp_filter_findings
 from nictop.traffic.path.findings.sizes import size_findings
@@ -90,7 +90,7 @@ def _findings(tested: TestedDirection) -> Iterator[Finding]:
 def _why_lost(tested: TestedDirection, lost: int) -> str:
     counted = attributed(tested, lost)
     if counted is not None:
-        return f"TCP slows down with every lost packet. {counted[0].name}: {loss_text(*counted)} during the test."
+        return f"TCP slows down with every lost packet. {counted[0].name}: {text_of(*counted)} during the test."
     return (
         "TCP slows down with every lost packet. No counter of either host explains it; a queue that overflows, a bad "
         "cable or a rate limit for ICMP on the path can be the cause."

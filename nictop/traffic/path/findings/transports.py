@@ -16,7 +16,7 @@ from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.findings.firewalls import firewall_findings
-from nictop.traffic.path.findings.losses import attributed, loss_source, loss_text, unanswered_packets, wrong_checksums
+from nictop.traffic.path.findings.losses import attributed, source_of, text_of, unanswered_packets, wrong_checksums
 from nictop.traffic.path.findings.tested_direction import PROTOCOL_NAMES, TestedDirection, path_finding
 from nictop.traffic.path.outcomes import outcome_of
 
@@ -104,9 +104,9 @@ def dropped_finding(tested: TestedDirection, protocols: Sequence[str], host: Hos
         "critical" if len(protocols) > 1 else "warning",
         host,
         host.snapshot.links.get(count.ifindex or end.ifindex or 0),
-        f"drops packets of the test: {loss_text(host, count)}",
+        f"drops packets of the test: {text_of(host, count)}",
         evidence=(
-            Evidence("during the test", loss_text(host, count), loss_source(host, count)),
+            Evidence("during the test", text_of(host, count), source_of(host, count)),
             Evidence(what, "no answer", "path test"),
         ),
         why="Counted on this host while the packets of the test were lost: it explains at least half of them. Nothing "
