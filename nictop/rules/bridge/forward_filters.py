@@ -65,7 +65,7 @@ def _found(host: HostFacts) -> ForwardFilters:
     return forward_filters(host.snapshot)
 
 
-@host_rule("bridges and VLANs", "critical")
+@host_rule("bridges and VLANs", "critical", uses=("settings.sysctl",))
 def bridged_frames_are_filtered(host: HostFacts) -> Outcomes:
     """The host's packet filter drops what guests of a bridge send to each other and to the network.
 
