@@ -206,6 +206,8 @@ class ConfigurationEntry:
     """It excludes the link from a manager (NM_UNMANAGED, Unmanaged=yes)."""
     ethtool: dict[str, int] = field(default_factory=dict)
     """Settings of ethtool that it stores, with the names of `Profile.ethtool`."""
+    gateways: tuple[str, ...] = ()
+    """Of default routes in the table main; netplan, ifupdown, networkd."""
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,10 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "ManagedDevice": ALL_FIELDS,
     "NetworkdLink": frozenset(("setup_state", "operational_state")),
     "ConfigurationEntry": frozenset(
-        ("owner", "names", "addresses", "drivers", "paths", "methods", "new_name", "virtual_functions")
+        (
+            *("owner", "names", "addresses", "drivers", "paths", "methods", "new_name", "virtual_functions"),
+            "gateways",
+        )
     ),
     "StoppedManager": frozenset(("name", "unit")),
     "Connection": frozenset(("protocol", "state", "local", "remote", "direction")),
