@@ -673,6 +673,23 @@ CASES = (
         filled="10.0.1.2",
     ),
     Case(
+        "default_route_has_no_gateway",
+        "v1",
+        (
+            Host("true", TWO_FAR_NICS),
+            Host(f"{TWO_WIRES} ip route add default dev v1; {ASKED.format('203.0.113.9')}", TWO_NICS),
+        ),
+        filled="10.0.1.2",
+    ),
+    Case(
+        "another_mac_address_answers_for_a_watched_host",
+        "v1",
+        (
+            Host("true", TWO_FAR_NICS),
+            Host(f"{TWO_WIRES} ip neigh add 10.0.1.2 lladdr {OTHER_MAC} dev v1 nud permanent", TWO_NICS),
+        ),
+    ),
+    Case(
         "gateway_is_outside_its_subnets",
         "v1",
         (
@@ -732,6 +749,18 @@ CASES = (
             Host("true", TWO_FAR_NICS),
             Host(f"{TWO_WIRES} ip route add 10.0.1.2 dev v2; {ASKED.format('10.0.1.2')}", TWO_NICS),
         ),
+    ),
+    Case(
+        "watched_host_is_routed_by_another_nic",
+        "v1",
+        (
+            Host("true", TWO_FAR_NICS),
+            Host(
+                f"{TWO_WIRES} ip route add default via 10.0.2.2 table 77; ip rule add from 10.0.1.0/24 table 77",
+                TWO_NICS,
+            ),
+        ),
+        named="by the table of a rule",
     ),
     Case(
         "part_of_a_subnet_is_routed_by_another_nic",

@@ -274,6 +274,55 @@ def _is_typed(host: HostFacts, gateway: Gateway) -> bool:
     return is_single and settings.method == "manual" and settings.gateway == gateway.address
 
 
+# ---------------------------------------------------------------------------------------------------------- no gateway
+
+
+@host_rule(FAMILY, "critical", yields_to=LINK_FAULTS, needs=("addresses", "routing.neighbours", "routing.routes"))
+def default_route_has_no_gateway(host: HostFacts) -> Outcomes:
+    """The default route leads to a NIC without a gateway, and nobody answers there for addresses of other networks.
+
+    The kernel then asks for each address of the world on this link (ARP, or neighbour discovery). Usually somebody
+    typed "default dev NIC" without "via GATEWAY".
+
+    nictop reads the default routes in use, and the neighbour table of their links: an address in none of its subnets
+    was asked for in the last five minutes and did not answer, and no such address ever has.
+
+    Not reported: point-to-point links and tunnels, and links with a router that answers for all addresses (proxy ARP).
+
+    Sources: ip-route(8); kernel net/ipv4/route.c rt_nexthop, net/ipv4/arp.c arp_constructor.
+    """
+    known, failed = tables(host), unanswered(host)
+    for route in known.routes if known is not None and failed else ():
+        link = host.snapshot.links.get(route.ifindex or 0)
+        if not is_default(route) or route.gateway is not None or link is None or not resolves_neighbours(link):
+            continue
+        own = Gateway(link, route.family, "", (route,))
+        if not is_main(route) or not _is_best(host, own, route.table):
+            continue
+        outside = _addresses_outside(host, link, route.family)
+        silent = [one for one in outside if is_unanswered(one) and is_recent(one)]
+        if silent and not any(map(has_answered, outside)):
+            yield link_finding(
+                "critical",
+                host,
+                link,
+                "default route without a gateway; other networks do not answer",
+                evidence=(own.evidence, *(neighbour_evidence(link, one) for one in silent[:2])),
+                why="The host asks for the addresses of other networks on this link, where nobody has them.",
+                fixes=other_gateway_fixes(host, link, route),
+            )
+
+
+def _addresses_outside(host: HostFacts, link: Link, family: str) -> list[Neighbour]:
+    """Neighbours with addresses in none of its subnets."""
+    separator = ":" if family == "ipv6" else "."
+    return [
+        one
+        for address, one in neighbours(host).get(link.ifindex, {}).items()
+        if separator in address and not address.startswith("fe80:") and not is_in_subnets(link, address)
+    ]
+
+
 # ------------------------------------------------------------------------------------------------------- name servers
 
 
