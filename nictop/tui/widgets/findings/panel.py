@@ -63,7 +63,7 @@ def severity_span(finding: Finding, glyphs: Glyphs) -> Span:
 
 
 def finding_text(finding: Finding, several_hosts: bool, glyphs: Glyphs) -> str:
-    """``ens224: 2 VFs will not survive a reboot``"""
+    """``ens224: RSS table contains 2 of 4 receive queues``"""
     return glyphs.text(headline(finding, several_hosts=several_hosts))
 
 
