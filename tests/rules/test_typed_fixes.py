@@ -879,12 +879,31 @@ CASES = (
         (
             Host("true", TWO_FAR_NICS),
             Host(
-                f"{TWO_WIRES} ip route add default via 10.9.0.1 dev v1 onlink metric 7; {ASKED.format('203.0.113.9')}",
+                f"{TWO_WIRES} ip route add default via 10.9.0.1 dev v1 onlink metric 7; {ASKED.format('203.0.113.9')}; "
+                "mkdir -p /etc/network; printf 'auto v1\\niface v1 inet static\\n  address 10.0.1.1/24\\n  gateway "
+                "10.9.0.1\\n' > /etc/network/interfaces",
                 TWO_NICS,
             ),
         ),
         named="in another subnet",
         filled="10.0.1.2",
+    ),
+    Case(
+        "default_route_has_no_gateway",
+        "v1",
+        (
+            Host("true", TWO_FAR_NICS),
+            Host(f"{TWO_WIRES} ip route add default dev v1; {ASKED.format('203.0.113.9')}", TWO_NICS),
+        ),
+        filled="10.0.1.2",
+    ),
+    Case(
+        "another_mac_address_answers_for_a_watched_host",
+        "v1",
+        (
+            Host("true", TWO_FAR_NICS),
+            Host(f"{TWO_WIRES} ip neigh add 10.0.1.2 lladdr {OTHER_MAC} dev v1 nud permanent", TWO_NICS),
+        ),
     ),
     Case(
         "gateway_is_outside_its_subnets",
@@ -948,9 +967,33 @@ CASES = (
         ),
     ),
     Case(
+        "watched_host_is_routed_by_another_nic",
+        "v1",
+        (
+            Host("true", TWO_FAR_NICS),
+            Host(
+                f"{TWO_WIRES} ip route add default via 10.0.2.2 table 77; ip rule add from 10.0.1.0/24 table 77",
+                TWO_NICS,
+            ),
+        ),
+        named="by the table of a rule",
+    ),
+    Case(
         "part_of_a_subnet_is_routed_by_another_nic",
         "v1",
         (Host(f"{TWO_SUBNETS} ip route add 10.0.1.64/26 via 10.0.2.1 metric 3", TWO_NICS),),
+    ),
+    Case(
+        "default_route_is_missing",
+        "v1",
+        (
+            Host(
+                f"{PAIR}; ip address add 192.0.2.5/24 dev v1; mkdir -p /etc/network; printf 'auto v1\\niface v1 inet "
+                "static\\n  address 192.0.2.5/24\\n  gateway 192.0.2.1\\n' > /etc/network/interfaces",
+                {"links": {"v1": nic()}},
+            ),
+        ),
+        named="ifupdown",
     ),
     Case(
         "router_advertisements_are_ignored",

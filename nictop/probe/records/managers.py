@@ -220,6 +220,8 @@ class ConfigurationEntry:
     """Last change of the file, seconds since the epoch: those of netplan, and those that it generates. mtime"""
     members: tuple[str, ...] = ()
     """Names of other links that it uses: ports of a bridge or bond, the link below a VLAN."""
+    gateways: tuple[str, ...] = ()
+    """Of default routes in the table main; netplan, ifupdown, networkd."""
 
 
 @dataclass(frozen=True)

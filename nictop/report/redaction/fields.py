@@ -119,7 +119,11 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "ManagedDevice": ALL_FIELDS,
     "NetworkdLink": frozenset(("setup_state", "operational_state")),
     "ConfigurationEntry": frozenset(
-        ("owner", "names", "addresses", "drivers", "paths", "methods", "new_name", "virtual_functions", "members")
+        (
+            *("owner", "names", "addresses", "drivers", "paths", "methods", "new_name", "virtual_functions"),
+            "gateways",
+            "members",
+        )
     ),
     "StoppedManager": frozenset(("name", "unit")),
     "Connection": frozenset(("protocol", "state", "local", "remote", "direction")),

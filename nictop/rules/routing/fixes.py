@@ -13,7 +13,7 @@ from nictop.model.facts.routing import host_address
 from nictop.probe.records import IpSettings, Link, PolicyRule, Profile, TableRoute
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import Command, command
-from nictop.rules.fixes.persistence import SAFE_NAME, escaped_pattern, ifupdown_stanza, is_run_by_networkd
+from nictop.rules.fixes.persistence import escaped_pattern, ifupdown_stanza, is_run_by_networkd
 from nictop.rules.fixes.profiles import modify
 from nictop.rules.host import HostFacts
 from nictop.rules.routing.facts import on_link_route
@@ -121,7 +121,7 @@ def _announced_by(route: TableRoute, settings: IpSettings | None) -> str:
 def _stored_gateway(host: HostFacts, link: Link, old: str) -> tuple[Fix, ...]:
     """Where another manager than NetworkManager has the gateway."""
     stanza = ifupdown_stanza(host, link)
-    if stanza is not None and SAFE_NAME.fullmatch(link.name):
+    if stanza is not None and old in stanza.gateways:
         begin = r"^\([[:space:]]*gateway[[:space:]][[:space:]]*\)"
         change = command(
             "sed", "-i", rf"s/{begin}{escaped_pattern(old)}[[:space:]]*$/\1{GATEWAY_PLACEHOLDER}/", stanza.file

@@ -11,6 +11,7 @@ from nictop.model.devices.route_lookup import span_of
 from nictop.probe.records import Link, Neighbour
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.persistence import ifupdown_stanza
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Family, Outcomes, host_rule
 from nictop.rules.routing.facts import (
@@ -208,35 +209,32 @@ def _ask_again(gateway: Gateway) -> Fix:
     "warning",
     yields_to=("gateway_does_not_answer", *LINK_FAULTS),
     needs=("addresses", "routing.neighbours", "routing.routes"),
-    uses=("networkmanager",),
+    uses=("configuration", "networkmanager"),
 )
 def gateway_is_outside_its_subnets(host: HostFacts) -> Outcomes:
     """The gateway of a default route is in no subnet of its NIC.
 
     The kernel refuses such a route when it is added ("Nexthop has invalid gateway"). It remains if the address of the
     NIC is changed afterwards, until the NIC is configured again: then there is no default route. NetworkManager adds a
-    route to such a gateway itself, so that a typing error is not refused.
+    route to such a gateway itself, and ifupdown always says onlink, so that a typing error is not refused.
 
     nictop compares the gateway with all routes of the NIC that have no gateway themselves. With a single route to it
-    (/32) that NetworkManager added: reported for a gateway that is typed into a profile with an address that has a
-    subnet, if the gateway has never answered.
+    (/32) that NetworkManager added, or onlink by ifupdown: reported for a gateway that is typed into the profile or the
+    stanza of a NIC with an address that has a subnet, if the gateway has never answered.
 
-    Not reported: routes with the flag onlink, addresses without a subnet (/32, as in clouds), point-to-point links,
-    link-local gateways of IPv6, and gateways given by DHCP.
+    Not reported: other routes with the flag onlink, addresses without a subnet (/32, as in clouds), point-to-point
+    links, link-local gateways of IPv6, and gateways given by DHCP.
 
     Sources: kernel net/ipv4/fib_semantics.c fib_check_nh; ip-route(8) onlink; NetworkManager
-    src/core/nm-l3-config-data.c (routes to gateways).
+    src/core/nm-l3-config-data.c nm_l3_config_data_add_dependent_onlink_routes; ifupdown inet.defn.
     """
     for gateway in gateways(host):
-        if not gateway.is_default or not _is_outside(gateway) or any(one.onlink for one in gateway.routes):
+        if not gateway.is_default or not _is_outside(gateway):
             continue
-        entry, route = (
-            neighbour(host, gateway.link, gateway.address),
-            on_link_route(host, gateway.link, gateway.address),
-        )
-        if route is not None and not _is_typed(host, gateway, route.destination, entry):
-            continue
+        entry = neighbour(host, gateway.link, gateway.address)
         answers = has_answered(entry)
+        if _is_declared(host, gateway) and (answers or not _is_typed(host, gateway)):
+            continue
         yield link_finding(
             "warning",
             host,
@@ -258,14 +256,71 @@ def gateway_is_outside_its_subnets(host: HostFacts) -> Outcomes:
         )
 
 
-def _is_typed(host: HostFacts, gateway: Gateway, covered_by: str, entry: Neighbour | None) -> bool:
-    """Set in a profile with static addresses, reached by a route to itself only, and never seen."""
-    span, profile = span_of(covered_by), own_profile(host, gateway.link)
+def _is_declared(host: HostFacts, gateway: Gateway) -> bool:
+    """Somebody said that the gateway is on the link: by onlink, or by a route to it."""
+    is_onlink = any(one.onlink for one in gateway.routes)
+    return is_onlink or on_link_route(host, gateway.link, gateway.address) is not None
+
+
+def _is_typed(host: HostFacts, gateway: Gateway) -> bool:
+    """Written into a profile with static addresses, or a stanza of ifupdown, whose tools declare every gateway."""
+    stanza = ifupdown_stanza(host, gateway.link)
+    profile = own_profile(host, gateway.link)
+    if profile is None:
+        return stanza is not None and gateway.address in stanza.gateways
+    route, settings = on_link_route(host, gateway.link, gateway.address), ip_settings(profile, gateway.family)
+    span = span_of(route.destination) if route is not None else None
     is_single = span is not None and span.first == span.last
-    if profile is None or not is_single or has_answered(entry):
-        return False
-    settings = ip_settings(profile, gateway.family)
-    return settings.method == "manual" and settings.gateway == gateway.address
+    return is_single and settings.method == "manual" and settings.gateway == gateway.address
+
+
+# ---------------------------------------------------------------------------------------------------------- no gateway
+
+
+@host_rule(FAMILY, "critical", yields_to=LINK_FAULTS, needs=("addresses", "routing.neighbours", "routing.routes"))
+def default_route_has_no_gateway(host: HostFacts) -> Outcomes:
+    """The default route leads to a NIC without a gateway, and nobody answers there for addresses of other networks.
+
+    The kernel then asks for each address of the world on this link (ARP, or neighbour discovery). Usually somebody
+    typed "default dev NIC" without "via GATEWAY".
+
+    nictop reads the default routes in use, and the neighbour table of their links: an address in none of its subnets
+    was asked for in the last five minutes and did not answer, and no such address ever has.
+
+    Not reported: point-to-point links and tunnels, and links with a router that answers for all addresses (proxy ARP).
+
+    Sources: ip-route(8); kernel net/ipv4/route.c rt_nexthop, net/ipv4/arp.c arp_constructor.
+    """
+    known, failed = tables(host), unanswered(host)
+    for route in known.routes if known is not None and failed else ():
+        link = host.snapshot.links.get(route.ifindex or 0)
+        if not is_default(route) or route.gateway is not None or link is None or not resolves_neighbours(link):
+            continue
+        own = Gateway(link, route.family, "", (route,))
+        if not is_main(route) or not _is_best(host, own, route.table):
+            continue
+        outside = _addresses_outside(host, link, route.family)
+        silent = [one for one in outside if is_unanswered(one) and is_recent(one)]
+        if silent and not any(map(has_answered, outside)):
+            yield link_finding(
+                "critical",
+                host,
+                link,
+                "default route without a gateway; other networks do not answer",
+                evidence=(own.evidence, *(neighbour_evidence(link, one) for one in silent[:2])),
+                why="The host asks for the addresses of other networks on this link, where nobody has them.",
+                fixes=other_gateway_fixes(host, link, route),
+            )
+
+
+def _addresses_outside(host: HostFacts, link: Link, family: str) -> list[Neighbour]:
+    """Neighbours with addresses in none of its subnets."""
+    separator = ":" if family == "ipv6" else "."
+    return [
+        one
+        for address, one in neighbours(host).get(link.ifindex, {}).items()
+        if separator in address and not address.startswith("fe80:") and not is_in_subnets(link, address)
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------- name servers

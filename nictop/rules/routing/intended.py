@@ -1,4 +1,4 @@
-"""What a NetworkManager profile wants and the routing table does not have: its default route, its routes.
+"""What a profile or a configuration file wants and the routing table does not have: its default route, its routes.
 
 Reads nothing. NetworkManager adds the routes of a profile when it is activated; a route that somebody deletes, or that
 goes with its link, is not always added again.
@@ -6,16 +6,20 @@ goes with its link, is not always added again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from nictop.model.managers.configuration import file_and_line
 from nictop.model.managers.networkmanager_states import ACTIVATED
 from nictop.model.text.ip_addresses import parse_network
-from nictop.probe.records import Link, Profile
+from nictop.probe.records import ConfigurationEntry, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.persistence import is_run_by_networkd
 from nictop.rules.fixes.profiles import profile_evidence, quoted_name
 from nictop.rules.host import HostFacts, once_per_host
 from nictop.rules.registry import Family, Outcomes, host_rule
 from nictop.rules.routing.facts import is_in_vrf, tables
-from nictop.rules.routing.fixes import ip, ip_settings, reapply
+from nictop.rules.routing.fixes import ip, ip_settings, own_profile, reapply
 from nictop.rules.subjects import link_finding
 
 FAMILY: Family = "addresses and routes"
@@ -32,33 +36,108 @@ MAX_LISTED = 4
         "address_is_a_duplicate",
         "gateway_is_outside_its_subnets",
         "ip_address_is_on_two_hosts",
+        "networkd_failed",
         "profile_failed",
+        "profile_was_changed_and_not_applied",
         "router_advertisements_are_ignored",
     ),
     needs=("addresses", "networkmanager", "routes"),
+    uses=("configuration", "networkd"),
 )
 def default_route_is_missing(host: HostFacts) -> Outcomes:
-    """The active profile of a NIC has a gateway, or DHCP gave one, but there is no default route by the NIC.
+    """The configuration of a NIC has a gateway, or DHCP gave one, but there is no default route by the NIC.
 
-    Somebody or something deleted it, or the kernel refused it when the profile was activated.
+    Somebody or something deleted it, or the kernel refused it when the NIC was configured.
 
-    nictop compares ipv4.gateway and ipv6.gateway of the active NetworkManager profile, and the option "routers" of its
-    DHCP lease, with the default routes of the NIC in the table main. Critical: the host has no default route of this
-    address family at all. Warning: it has another one.
+    nictop compares ipv4.gateway and ipv6.gateway of the active NetworkManager profile, the option "routers" of its DHCP
+    lease, and the gateways in files of netplan, systemd-networkd and ifupdown with the default routes of the NIC.
+    Critical: the host has no default route of this address family at all. Warning: it has another one.
 
     Not reported: profiles with never-default, with a routing table or routing rules of their own, NICs that are still
     being activated, have no address or no carrier, and ports of a VRF.
 
-    Sources: nm-settings-nmcli(5) ipv4.gateway, ipv4.never-default, ipv4.route-table; nmcli(1) device reapply.
+    Sources: nm-settings-nmcli(5) ipv4.gateway, ipv4.never-default, ipv4.route-table; nmcli(1) device reapply;
+    netplan(5) routes; systemd.network(5) Gateway=; interfaces(5) gateway; systemd/systemd#38894.
     """
     for link, profile in _activated(host):
         for family in FAMILIES:
             gateway = _wanted_gateway(host, link, profile, family)
             if not gateway or any(one.family == family for one in link.default_routes):
                 continue
-            if not any(one.family == family and one.scope == "global" for one in link.addresses):
+            if not _has_address(link, family):
                 continue
             yield _missing_default(host, link, profile, family, gateway)
+    for link, entry, gateway in _gateways_of_files(host):
+        family = "ipv6" if ":" in gateway else "ipv4"
+        if not any(one.family == family for one in link.default_routes) and _has_address(link, family):
+            yield _missing_in_files(host, link, entry, family, gateway)
+
+
+def _has_address(link: Link, family: str) -> bool:
+    return any(one.family == family and one.scope == "global" for one in link.addresses)
+
+
+def _gateways_of_files(host: HostFacts) -> Iterator[tuple[Link, ConfigurationEntry, str]]:
+    """Gateways in the file that is in use for a link with a carrier, at most one of each address family."""
+    if not any(one.gateways for one in host.configuration.stanzas):
+        return
+    for link in host.links:
+        if link.carrier is not True or is_in_vrf(host, link) or own_profile(host, link) is not None:
+            continue
+        families: set[bool] = set()
+        for entry in host.configuration.addressing(link):
+            for gateway in entry.gateways if _is_in_use(host, link, entry) else ():
+                if (":" in gateway) not in families:
+                    families.add(":" in gateway)
+                    yield link, entry, gateway
+
+
+def _is_in_use(host: HostFacts, link: Link, entry: ConfigurationEntry) -> bool:
+    """The stanza configures this link: networkd uses the first .network file that matches, netplan writes one."""
+    networkd = host.inventory.networkd.get(link.ifindex)
+    if networkd is None or not is_run_by_networkd(host, link):
+        return entry.owner == "ifupdown" and link.name in entry.names
+    if networkd.setup_state != "configured":
+        return False
+    file = networkd.network_file or ""
+    return file == entry.file or (entry.owner == "netplan" and "netplan" in file)
+
+
+def _missing_in_files(host: HostFacts, link: Link, entry: ConfigurationEntry, family: str, gateway: str) -> Finding:
+    others = _links_with_default(host, family)
+    name = family.replace("ip", "IP")
+    route = ("default", "via", gateway, "dev", link.name)
+    now, delete = (command(*ip(family), "route", change, *route) for change in ("add", "del"))
+    again = {
+        "netplan": command("netplan", "apply"),
+        "networkd": command("networkctl", "reconfigure", link.name),
+    }.get(entry.owner)
+    note = f"{entry.file} has it for the next start. If it is missing again, another program deletes it."
+    fixes = [Fix("here", "Add it now", (now,), False, (delete,), note)]
+    if again is not None:
+        fixes.append(Fix("here", "Or configure the NIC again", (again,), None, note="Connections may be interrupted."))
+    return link_finding(
+        "warning" if others else "critical",
+        host,
+        link,
+        f"no {name} default route, although {entry.owner} has gateway {gateway}",
+        evidence=(
+            Evidence("configured in", file_and_line(entry), entry.file),
+            Evidence("default routes", ", ".join(others) or "none", f"{' '.join(ip(family))} route show default"),
+        ),
+        why=_way_out(others),
+        fixes=tuple(fixes),
+    )
+
+
+def _links_with_default(host: HostFacts, family: str) -> list[str]:
+    return [one.name for one in host.links if any(route.family == family for route in one.default_routes)]
+
+
+def _way_out(others: list[str]) -> str:
+    if others:
+        return f"Packets to other networks leave by {others[0]} only."
+    return "No packet leaves the subnets of this host: there is no way to other networks."
 
 
 @once_per_host
@@ -93,7 +172,7 @@ def _wanted_gateway(host: HostFacts, link: Link, profile: Profile, family: str) 
 
 
 def _missing_default(host: HostFacts, link: Link, profile: Profile, family: str, gateway: str) -> Finding:
-    others = [one.name for one in host.links if any(route.family == family for route in one.default_routes)]
+    others = _links_with_default(host, family)
     name = family.replace("ip", "IP")
     from_lease = ip_settings(profile, family).gateway is None
     route = ("default", "via", gateway, "dev", link.name)
@@ -109,9 +188,7 @@ def _missing_default(host: HostFacts, link: Link, profile: Profile, family: str,
             Evidence("gateway", f"{gateway}{' (DHCP)' if from_lease else ''}", f"nmcli device show {link.name}"),
             Evidence("default routes", ", ".join(others) or "none", f"{' '.join(ip(family))} route show default"),
         ),
-        why=f"Packets to other networks leave by {others[0]} only."
-        if others
-        else "No packet leaves the subnets of this host: there is no way to other networks.",
+        why=_way_out(others),
         fixes=(
             Fix("here", "Let NetworkManager set it again", (reapply(link),), True, note=note),
             Fix("here", "Or add it now", (now,), False, (delete,)),
@@ -122,7 +199,7 @@ def _missing_default(host: HostFacts, link: Link, profile: Profile, family: str,
 @host_rule(
     FAMILY,
     "warning",
-    yields_to=("default_route_is_missing", "profile_failed"),
+    yields_to=("default_route_is_missing", "profile_failed", "profile_was_changed_and_not_applied"),
     needs=("networkmanager", "routing.routes"),
 )
 def route_of_the_profile_is_missing(host: HostFacts) -> Outcomes:

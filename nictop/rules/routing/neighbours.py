@@ -13,7 +13,7 @@ from nictop.model.text.words import IFF_NOARP
 from nictop.probe.records import Link, Neighbour
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
-from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.host import HostFacts, link_driver, once_per_host
 from nictop.rules.profiles.outward import NetworkPlace
 from nictop.rules.registry import Family, Outcomes, pair_rule
 from nictop.rules.routing.facts import (
@@ -23,6 +23,7 @@ from nictop.rules.routing.facts import (
     is_unanswered,
     neighbour,
     neighbour_evidence,
+    neighbours,
     resolves_neighbours,
     unanswered,
 )
@@ -248,6 +249,88 @@ def _place_fixes(host: HostFacts, link: Link, second: Link | None) -> tuple[Fix,
         return (Fix("hypervisor", what, (), True, note=f"Port group, bridge or VLAN of {named}."),)
     blink = Fix("here", "Show which port it is", (command("ethtool", "-p", link.name, "10"),))
     return Fix("switch", what, (), True, note=f"Cable, or VLAN of the switch port, of {named}."), blink
+
+
+# ------------------------------------------------------------------------------------------------------ foreign address
+
+
+@pair_rule(
+    FAMILY,
+    "critical",
+    yields_to=("ip_address_is_on_two_hosts", "link_is_in_the_network_of_another", "address_is_used_twice"),
+    needs=NEEDS,
+)
+def another_mac_address_answers_for_a_watched_host(hosts: Sequence[HostFacts]) -> Outcomes:
+    """The neighbour table has the address of a watched host with a MAC address that none of its links has.
+
+    What is sent to it reaches another machine, or nobody. Causes: another machine has the same IP address, a static
+    entry from before a NIC was replaced, or a router that answers for all addresses (proxy ARP).
+
+    nictop compares the entries with the MAC addresses of all links of the other host. Critical: a static entry.
+    Warning: an answer from the network that is in use now.
+
+    Not reported: stale entries, which prove nothing, and networks of clouds, which answer for all addresses.
+
+    Sources: ip-neighbour(8) nud permanent; RFC 5227; kernel Documentation/networking/ip-sysctl.rst proxy_arp.
+    """
+    for host in hosts if len(hosts) > 1 else ():
+        if host.inventory.platform.environment in CLOUDS or host.inventory.routing is None:
+            continue
+        known = neighbours(host)
+
+        def is_foreign(mine: NetworkPlace, place: NetworkPlace, known: KnownNeighbours = known) -> bool:
+            entry = known.get(mine.link.ifindex, {}).get(place.address.address)
+            if entry is None or entry.mac is None or entry.nud_state not in (*ANSWERING, PERMANENT):
+                return False
+            return entry.mac not in own_mac_addresses(place.host)
+
+        for peer in peers(host, hosts, is_foreign):
+            entry = known[peer.own.link.ifindex][peer.other.address.address]
+            yield _foreign_finding(peer, entry)
+
+
+KnownNeighbours = dict[int, dict[str, Neighbour]]
+PERMANENT = "permanent"
+
+
+@once_per_host
+def own_mac_addresses(host: HostFacts) -> frozenset[str]:
+    """Of all links, and those that the hardware has."""
+    return frozenset(mac for link in host.links for mac in (link.address, link.permanent_address) if mac)
+
+
+def _foreign_finding(peer: Peer, entry: Neighbour) -> Finding:
+    own, other = peer.own, peer.other
+    address, link = other.address.address, own.link
+    is_static = entry.nud_state == PERMANENT
+    remove = command("ip", "neigh", "del", address, "dev", link.name)
+    again = command("ip", "neigh", "add", address, "lladdr", entry.mac or "", "dev", link.name, "nud", PERMANENT)
+    fix = (
+        Fix(
+            "here", "Remove the static entry", (remove,), False, (again,), "Also where it is stored: up lines, scripts."
+        )
+        if is_static
+        else Fix(
+            "here",
+            "Find the machine with this MAC address",
+            (command("arping", "-c", "3", "-I", link.name, address),),
+            note="Two MAC addresses answer: one address on two machines. Only the other one: proxy ARP, or a filter.",
+        )
+    )
+    return link_finding(
+        "critical" if is_static else "warning",
+        own.host,
+        link,
+        f"static entry for {other.host.name} ({address}) has a MAC address that is not its own"
+        if is_static
+        else f"another MAC address answers for {other.host.name} ({address})",
+        evidence=(
+            Evidence("entry", f"{address} {entry.mac} {entry.nud_state}", f"ip neigh show dev {link.name}"),
+            Evidence(f"MAC address of {other.named}", other.link.address or "none", "ip link"),
+        ),
+        why=f"Frames to {other.host.name} are sent to {entry.mac}, which none of its links has.",
+        fixes=(fix,),
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- no answers

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from nictop.model.devices.route_lookup import MAIN_TABLE, number_of, span_of, wider
+from nictop.model.devices.route_lookup import MAIN_TABLE, Span, number_of, span_of, wider
 from nictop.model.facts.routing import host_address, route_text
+from nictop.model.text.ip_addresses import parse_network
 from nictop.probe.records import Link, TableRoute
 from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import quoted_name
 from nictop.rules.host import HostFacts, once_per_host
 from nictop.rules.profiles.nics import is_nic
@@ -21,6 +23,7 @@ from nictop.rules.routing.facts import (
     has_answered,
     is_default,
     is_in_subnets,
+    is_in_vrf,
     is_of_a_daemon,
     is_recent,
     is_unanswered,
@@ -30,12 +33,15 @@ from nictop.rules.routing.facts import (
     spans,
     tables,
 )
-from nictop.rules.routing.fixes import KERNEL, change_route, ip_settings, modify_routes, own_profile, reapply
+from nictop.rules.routing.fixes import KERNEL, change_route, ip, ip_settings, modify_routes, own_profile, reapply
 from nictop.rules.routing.peers import Peer, is_in_one, own_subnets, peers
 from nictop.rules.subjects import link_finding
 
 FAMILY: Family = "addresses and routes"
 MAX_PEERS = 4
+OWN_TABLES = (253, 254, 255)
+"""default, main and local."""
+EVERYTHING = tuple(span for prefix in ("0.0.0.0/0", "::/0") if (span := span_of(prefix)) is not None)
 
 
 @dataclass(frozen=True)
@@ -172,10 +178,10 @@ def _part_finding(host: HostFacts, one: Diverted, *, is_silent: bool) -> Finding
 def watched_host_is_routed_by_another_nic(hosts: Sequence[HostFacts]) -> Outcomes:
     """Packets to a watched host in the subnet of a NIC leave by another NIC.
 
-    nictop looks up the address of the other host in all routing tables as the kernel does, and finds a narrower route
-    by another NIC, which has no address in this subnet. Critical: the other host does not answer there. Warning: not
-    known whether it does, or it answers by another NIC of its own, as Linux does for an address of any of its NICs. A
-    route to a direct cable may be intended.
+    nictop looks up the address of the other host in all routing tables as the kernel does, in the order of the rules,
+    and finds a route by another NIC, which has no address in this subnet. Critical: the other host does not answer
+    there. Warning: not known whether it does, or it answers by another NIC of its own, as Linux does for an address of
+    any of its NICs. A route to a direct cable may be intended.
 
     Not reported: routes of routing daemons, and by tunnels, taps or containers, tables that were not read completely,
     and two NICs in one subnet, which have a check of their own.
@@ -183,21 +189,40 @@ def watched_host_is_routed_by_another_nic(hosts: Sequence[HostFacts]) -> Outcome
     Sources: ip-route(8); kernel net/core/fib_rules.c fib_rules_lookup, net/ipv4/fib_trie.c.
     """
     for host in hosts if len(hosts) > 1 else ():
-        ways = diverted(host)
-        known = tables(host)
-        if not ways or known is None:
-            continue
-        found: dict[tuple[int, TableRoute], list[Peer]] = {}
-        routed_spans = [span for one in ways if (span := span_of(one.route.destination)) is not None]
-        for peer in peers(host, hosts, lambda _, place, spans=routed_spans: is_in_one(place, spans)):  # type: ignore[misc]
-            answer = known.lookup(peer.other.address.address, peer.own.address.address)
-            if answer is None or len(answer.hops) != 1:
-                continue
-            found.setdefault((peer.own.link.ifindex, answer.hops[0]), []).append(peer)
-        for one in ways:
-            routed = found.get((one.place.link.ifindex, one.route), [])
-            if routed:
-                yield _routed_finding(host, one, routed)
+        spans_to_ask = _spans_to_ask(host)
+        found: dict[tuple[int, TableRoute], tuple[Diverted, list[Peer]]] = {}
+        for peer in peers(host, hosts, lambda _, place, spans=spans_to_ask: is_in_one(place, spans)):  # type: ignore[misc]
+            one = _diverted_peer(host, peer)
+            if one is not None:
+                found.setdefault((one.place.link.ifindex, one.route), (one, []))[1].append(peer)
+        for one, routed in found.values():
+            yield _routed_finding(host, one, routed)
+
+
+def _spans_to_ask(host: HostFacts) -> tuple[Span, ...]:
+    """Where a look-up may lead to another NIC: the diverted parts, and everything if rules select further tables."""
+    known = tables(host)
+    if known is None:
+        return ()
+    if any(one.action == "table" and one.table not in OWN_TABLES for one in known.rules):
+        return EVERYTHING
+    return tuple({span for one in diverted(host) if (span := span_of(one.route.destination)) is not None})
+
+
+def _diverted_peer(host: HostFacts, peer: Peer) -> Diverted | None:
+    """The route to the peer, if it leads to another NIC."""
+    known, place = tables(host), peer.own
+    if known is None or is_in_vrf(host, place.link) or not is_nic_or_above(host, place.link):
+        return None
+    answer = known.lookup(peer.other.address.address, place.address.address)
+    if answer is None or len(answer.hops) != 1 or answer.is_refused:
+        return None
+    route = answer.hops[0]
+    by = host.snapshot.links.get(route.ifindex) if route.ifindex is not None else None
+    is_meant = route.protocol == KERNEL or is_of_a_daemon(route)
+    if by is None or by.ifindex == place.link.ifindex or is_meant or not is_nic_or_above(host, by):
+        return None
+    return None if is_in_subnets(by, peer.other.address.address) else Diverted(place, route, by)
 
 
 def _routed_finding(host: HostFacts, one: Diverted, routed: list[Peer]) -> Finding:
@@ -215,7 +240,7 @@ def _routed_finding(host: HostFacts, one: Diverted, routed: list[Peer]) -> Findi
             _route_evidence(one),
             *(neighbour_evidence(one.by, entry) for entry in entries[:2] if entry is not None),
         ),
-        why=f"The narrower route is preferred: packets to it leave by {one.by.name}, "
+        why=f"This route is preferred to the subnet of {link.name}: packets to it leave by {one.by.name}, "
         + ("where it does not answer." if is_silent else f"and measurements of {link.name} show the wrong NIC."),
         fixes=_fixes(host, one),
     )
@@ -227,6 +252,8 @@ def _route_evidence(one: Diverted) -> Evidence:
 
 def _fixes(host: HostFacts, one: Diverted) -> tuple[Fix, ...]:
     route, by = one.route, one.by
+    if route.table not in OWN_TABLES:
+        return (_subnet_in_table(one),)
     profile = own_profile(host, by)
     stored = _stored_route(host, one)
     if profile is not None and stored:
@@ -237,6 +264,15 @@ def _fixes(host: HostFacts, one: Diverted) -> tuple[Fix, ...]:
     places = [entry.file for entry in host.configuration.addressing(by)]
     note = f"Look in {places[0] if places else 'scripts and units that run ip route'}."
     return now, Fix("here", "Remove it where it is stored", (), True, note=note)
+
+
+def _subnet_in_table(one: Diverted) -> Fix:
+    """The table of a policy rule may be right for other destinations: its routes remain."""
+    network = parse_network(one.place.written)
+    words = (str(network), "dev", one.place.link.name, "table", str(one.route.table))
+    add, delete = (command(*ip(one.route.family), "route", change, *words) for change in ("add", "del"))
+    note = "Until the NIC is configured again: let the tool that fills this table add it, too."
+    return Fix("here", "Add the subnet to the table", (add,), False, (delete,), note)
 
 
 def _stored_route(host: HostFacts, one: Diverted) -> str:

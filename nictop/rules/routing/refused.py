@@ -15,7 +15,7 @@ from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.persistence import is_run_by_networkd
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Family, Outcomes, host_rule, pair_rule
-from nictop.rules.routing.facts import gateways, is_default, is_of_a_daemon, own_addresses, tables
+from nictop.rules.routing.facts import gateways, is_default, is_in_vrf, is_of_a_daemon, own_addresses, tables
 from nictop.rules.routing.fixes import change_route, delete_rule, ip, own_profile
 from nictop.rules.routing.peers import Peer, is_in_one, peers
 from nictop.rules.subjects import host_finding, link_finding
@@ -147,7 +147,7 @@ def route_refuses_a_watched_host(hosts: Sequence[HostFacts]) -> Outcomes:
         refused_spans = _refused_spans(known)
         for peer in peers(host, hosts, lambda _, place, spans=refused_spans: is_in_one(place, spans)):  # type: ignore[misc]
             answer = known.lookup(peer.other.address.address, peer.own.address.address)
-            if answer is not None and answer.is_refused:
+            if answer is not None and answer.is_refused and not is_in_vrf(host, peer.own.link):
                 found.setdefault((peer.own.link.ifindex, answer), []).append(peer)
         for (_, answer), refused in found.items():
             yield _refused_peer(host, answer, refused)

@@ -39,6 +39,7 @@ MIN_FAILED = 2
     yields_to=(
         "address_is_a_duplicate",
         "multicast_is_off",
+        "untrusted_vf_receives_no_multicast",
         "vf_filter_stops_a_bridge",
         "vf_has_no_room_for_more_addresses",
     ),

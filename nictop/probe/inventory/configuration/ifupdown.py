@@ -13,6 +13,7 @@ from typing import NamedTuple
 from nictop.probe.inventory.configuration.ethtool_settings import parse_ethtool_line, parse_stanza_line
 from nictop.probe.inventory.configuration.lines import joined_lines
 from nictop.probe.inventory.configuration.sriov import parse_numvfs_line
+from nictop.probe.inventory.routing.resolvers import is_address
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import ConfigurationEntry
 
@@ -68,6 +69,8 @@ def parse_interfaces(text: str, file: str) -> tuple[list[ConfigurationEntry], li
             if words[0].replace("_", "-") in MEMBER_OPTIONS:
                 members = (one for one in words[1:] if one not in NO_MEMBERS)
                 entries[-1] = replace(entries[-1], members=(*entries[-1].members, *members))
+            if words[0] == "gateway" and len(words) > 1 and is_address(words[1]):
+                entries[-1] = replace(entries[-1], gateways=(words[1],))
             request = parse_numvfs_line(content)
             if request is not None:
                 entries[-1] = replace(entries[-1], virtual_functions=request.functions)

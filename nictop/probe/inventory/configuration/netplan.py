@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nictop.probe.inventory.configuration.yaml_subset import Node, parse_yaml
+from nictop.probe.inventory.routing.resolvers import is_address
 from nictop.probe.kernel.sysfs import parse_integer
 from nictop.probe.records import ConfigurationEntry
 from nictop.probe.records.managers import ConfigurationOwner
 
 DEVICE_KINDS = ["ethernets", "wifis", "modems", "bonds", "bridges", "vlans", "tunnels", "vrfs"]
 DEVICE_KINDS += ["dummy-devices", "virtual-ethernets"]
+DEFAULT_DESTINATIONS = ("default", "0.0.0.0/0", "::/0")
 STATIC_SUBNETS = ("static", "static6")
 SUBNET_METHODS = {"dhcp": "dhcp4", "dhcp4": "dhcp4", "dhcp6": "dhcp6", "manual": "manual", "loopback": "loopback"}
 """Type of a subnet in version 1 → method. dhcp6 has longer forms as well: ipv6_dhcpv6-stateful, …"""
@@ -53,7 +55,19 @@ def version_2(network: Node, file: str, owner: ConfigurationOwner) -> Iterator[C
                 virtual_functions=parse_integer(device.get("virtual-function-count").text()),
                 new_name=device.get("set-name").text() or None,
                 members=(*device.get("interfaces").texts(), *device.get("link").texts()),
+                gateways=tuple(gateways(device)),
             )
+
+
+def gateways(device: Node) -> Iterator[str]:
+    """``gateway4``, ``gateway6``, and ``via`` of default routes in the table main."""
+    for key in ("gateway4", "gateway6"):
+        if is_address(device.get(key).text()):
+            yield device.get(key).text()
+    for route in device.get("routes").sequence():
+        is_default = route.get("to").text() in DEFAULT_DESTINATIONS and route.get("table").text() in ("", "254")
+        if is_default and is_address(route.get("via").text()):
+            yield route.get("via").text()
 
 
 def address_methods(device: Node) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from nictop.probe.inventory.configuration.ethtool_settings import parse_link_value
+from nictop.probe.inventory.routing.resolvers import is_address
 from nictop.probe.kernel.sysfs import parse_integer
 from nictop.probe.records import ConfigurationEntry
 
@@ -17,6 +18,10 @@ DHCP_METHODS = {
     "v4": ("dhcp4",),
     "v6": ("dhcp6",),
 }
+
+
+DEFAULT_DESTINATIONS = ("", "0.0.0.0/0", "::/0", "default")
+MAIN_TABLES = ("", "main", "254")
 
 
 class Assignment(NamedTuple):
@@ -62,7 +67,7 @@ def parse_network(texts: Iterable[str], file: str) -> ConfigurationEntry | None:
         methods = ["dhcp4", "dhcp6"]
     if values(assignments, "Network", "Address") or values(assignments, "Address", "Address"):
         methods.append("static")
-    return match._replace(methods=tuple(methods)).entry(
+    return match._replace(methods=tuple(methods), gateways=tuple(gateways(assignments))).entry(
         "networkd", file, ignores=last(assignments, "Link", "Unmanaged").lower() in TRUE_VALUES
     )
 
@@ -91,6 +96,7 @@ class MatchSection(NamedTuple):
     drivers: tuple[str, ...]
     paths: tuple[str, ...]
     methods: tuple[str, ...] = ()
+    gateways: tuple[str, ...] = ()
 
     def entry(
         self,
@@ -115,7 +121,27 @@ class MatchSection(NamedTuple):
             virtual_functions=virtual_functions,
             ignores=ignores,
             ethtool=ethtool or {},
+            gateways=self.gateways,
         )
+
+
+def gateways(assignments: list[Assignment]) -> Iterator[str]:
+    """Gateways of default routes in the table main: [Network] Gateway=, and [Route] sections without Destination=. What
+    DHCP or a router gives (_dhcp4, _ipv6ra) is no address."""
+    for value in values(assignments, "Network", "Gateway"):
+        if is_address(value):
+            yield value
+    sections: list[dict[str, str]] = []
+    for assignment in assignments:
+        if assignment.section == "Route":
+            if not assignment.key:  # a new section
+                sections.append({})
+            elif sections:
+                sections[-1][assignment.key] = assignment.value
+    for route in sections:
+        is_default = route.get("Destination", "") in DEFAULT_DESTINATIONS and route.get("Table", "") in MAIN_TABLES
+        if is_default and is_address(route.get("Gateway", "")):
+            yield route["Gateway"]
 
 
 def match_section(assignments: list[Assignment], name_key: str) -> MatchSection | None:

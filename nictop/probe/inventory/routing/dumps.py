@@ -48,7 +48,7 @@ def bounded_dump(
                 netlink.dump(kind, query, attempts=1, keep=keep)
             return kept, None
         except DumpTooLong:
-            return kept, Unreadable("failed", f"more than {limit} {what}, or {MAX_DUMPED} in all")
+            return kept, Unreadable("failed", f"{what}: too many, only the first ones were read")
         except DumpInterrupted:
             continue
         except OSError as error:

@@ -46,9 +46,7 @@ def read_neighbours() -> tuple[tuple[Neighbour, ...], Unreadable | None]:
     trouble: Unreadable | None = None
     for family in (socket.AF_INET, socket.AF_INET6):
         query = NDMSG.pack(family, 0, 0, 0, 0)
-        payloads, why = bounded_dump(
-            RTM_GETNEIGH, query, is_resolved, MAX_NEIGHBOURS - len(found), f"neighbours ({MAX_NEIGHBOURS} are read)"
-        )
+        payloads, why = bounded_dump(RTM_GETNEIGH, query, is_resolved, MAX_NEIGHBOURS - len(found), "neighbours")
         found += [entry for entry in map(parse_neighbour, payloads) if entry is not None]
         trouble = trouble or why
     return tuple(found), trouble
