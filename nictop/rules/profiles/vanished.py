@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from nictop.model.managers.profile_match import ETHERNET, INFINIBAND
 from nictop.probe.records import Profile
 from nictop.rules.finding import Evidence, Finding, Fix
@@ -16,6 +18,8 @@ FAMILY: Family = "profiles and names"
 PASSTHROUGH_DRIVERS = ("vfio-pci", "pci-stub", "xen-pciback", "pciback")
 BOOT_CLOCK_ERROR = 60.0
 """Seconds by which the time of day may have been set after boot."""
+USB_NAME = re.compile(r"enx[0-9a-f]{12}|en[a-z0-9]*u[0-9][a-z0-9]*|usb[0-9]+")
+"""Names of USB NICs (systemd.net-naming-scheme(7)), which are unplugged with a dock."""
 MIN_WALL = 1e9
 """Seconds since the epoch: a clock before 2001 is not set."""
 
@@ -38,8 +42,8 @@ def profile_has_lost_its_nic(host: HostFacts) -> Outcomes:
     The addresses and routes of the profile are gone with it.
 
     nictop reads from NetworkManager: a profile for Ethernet or InfiniBand that connects automatically, that is bound to
-    a name or MAC address that no NIC has, and that was active since boot. Info: a network function of this host is
-    reserved for guests (vfio-pci), so that its NIC may be in one.
+    a name or MAC address that no NIC has, and that was active since boot. Info: a USB NIC, or a network function of
+    this host is reserved for guests (vfio-pci), so that the NIC may be in one.
 
     Not reported: profiles that were last active before the last boot, and hosts with a NIC that no profile matches, for
     which other checks name the profile.
@@ -72,7 +76,7 @@ def _lost(host: HostFacts, profile: Profile, missing: str) -> Finding:
     addresses = ", ".join((*profile.ipv4.addresses, *profile.ipv6.addresses))
     off, on = (modify(host, profile, "connection.autoconnect", word) for word in ("no", "yes"))
     return host_finding(
-        "info" if reserved else "warning",
+        "info" if reserved or USB_NAME.fullmatch(binding) else "warning",
         host,
         profile.id,
         f"its NIC is gone: {binding} was in use since boot",

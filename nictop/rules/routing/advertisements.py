@@ -6,10 +6,18 @@ net/ipv6/route.c rt6_purge_dflt_routers: switching forwarding on removes the def
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import command, echo
-from nictop.rules.fixes.persistence import SAFE_NAME, UNSAFE_NAME_NOTE, ifupdown_stanza, is_run_by_networkd, stanza_fix
+from nictop.rules.fixes.persistence import (
+    SAFE_NAME,
+    UNSAFE_NAME_NOTE,
+    ifupdown_stanza,
+    is_run_by_networkd,
+    stanza_fix,
+    sysctl_fixes,
+)
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Family, Outcomes, host_rule
 from nictop.rules.routing.fixes import own_profile
@@ -59,8 +67,12 @@ def router_advertisements_are_ignored(host: HostFacts) -> Outcomes:
             why="IPv6 packets to other networks have no way out. When their lifetime ends, the addresses go, too."
             if not others
             else f"IPv6 packets leave by {others[0]} only, and the address ends with its lifetime.",
-            fixes=(_now(link), _stored(host, link)),
+            fixes=_fixes(host, link),
         )
+
+
+NOW_NOTE = "The route returns with the next advertisement, within 10 minutes; at once with: rdisc6 INTERFACE."
+STORED_NOTE = "Applied when the link appears (systemd-sysctl by udev); the command above applies it now."
 
 
 def _has_lifetime(address: Address) -> bool:
@@ -82,26 +94,13 @@ def _dotted(link: Link) -> str:
     return link.name.replace(".", "/")
 
 
-def _now(link: Link) -> Fix:
+def _fixes(host: HostFacts, link: Link) -> tuple[Fix, Fix]:
     name = f"net.ipv6.conf.{_dotted(link)}.accept_ra"
-    return Fix(
-        "here",
-        "Accept router advertisements although forwarding is on",
-        (command("sysctl", "-w", f"{name}={ALWAYS_ACCEPTS}"),),
-        False,
-        (command("sysctl", "-w", f"{name}={ACCEPTS_UNLESS_FORWARDING}"),),
-        "The route returns with the next advertisement, within 10 minutes; at once with: rdisc6 INTERFACE.",
-    )
-
-
-def _stored(host: HostFacts, link: Link) -> Fix:
-    title = "Store in /etc/sysctl.d"
+    now, stored = sysctl_fixes(host, name, ALWAYS_ACCEPTS, old=ACCEPTS_UNLESS_FORWARDING)
+    now = replace(now, title="Accept router advertisements although forwarding is on", note=NOW_NOTE)
     if SAFE_NAME.fullmatch(link.name) is None:
-        return Fix("here", title, (), True, note=UNSAFE_NAME_NOTE)
-    name = f"net.ipv6.conf.{_dotted(link)}.accept_ra"
+        return now, Fix("here", stored.title, (), True, note=UNSAFE_NAME_NOTE)
     stanza = ifupdown_stanza(host, link)
     if stanza is not None:
-        return stanza_fix(link, stanza, f"up {command('sysctl', '-w', f'{name}={ALWAYS_ACCEPTS}')} || true")
-    file = f"/etc/sysctl.d/90-accept-ra-{link.name}.conf"
-    note = "Applied when the link appears (systemd-sysctl by udev); the command above applies it now."
-    return Fix("here", title, (echo(f"{name} = {ALWAYS_ACCEPTS}", file),), True, (command("rm", file),), note)
+        return now, stanza_fix(link, stanza, f"up {now.commands[0]} || true")
+    return now, replace(stored, note=STORED_NOTE)

@@ -190,7 +190,7 @@ def _missing_default(host: HostFacts, link: Link, profile: Profile, family: str,
         ),
         why=_way_out(others),
         fixes=(
-            Fix("here", "Let NetworkManager set it again", (reapply(link),), True, note=note),
+            Fix("here", "Let NetworkManager set it again", (reapply(link),), None, note=note),
             Fix("here", "Or add it now", (now,), False, (delete,)),
         ),
     )
@@ -266,7 +266,7 @@ def _missing_routes(
                 "here",
                 "Let NetworkManager set it again",
                 (reapply(link),),
-                True,
+                None,
                 note="If it is missing again, its gateway is in no subnet of the NIC, or another program deletes it.",
             ),
         ),

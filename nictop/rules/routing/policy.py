@@ -103,7 +103,7 @@ def _fixes(host: HostFacts, link: Link, rule: PolicyRule) -> tuple[Fix, ...]:
     profile = own_profile(host, link)
     if profile is not None and ip_settings(profile, rule.family).has_routing_rules:
         note = f"{quoted_name(profile.id)} has routing rules or a table: NetworkManager adds its routes again."
-        return Fix("here", "Let NetworkManager set the routes again", (reapply(link),), True, note=note), remove
+        return Fix("here", "Let NetworkManager set the routes again", (reapply(link),), None, note=note), remove
     own = [one for one in link.addresses if one.family == rule.family and one.scope == "global"]
     routes = [
         command(*ip(rule.family), "route", "add", *words, "dev", link.name, "table", str(rule.table))

@@ -28,6 +28,7 @@ from nictop.probe.inventory.managers.networkmanager import (
     PROFILE_INTERFACE,
     ROOT,
     SERVICE,
+    dhcp_routers,
     parse_objects,
     read_networkmanager,
     untyped_objects,
@@ -685,3 +686,18 @@ def test_mtu_of_a_lease(options: object, expected: int | None) -> None:
     }
     found = parse_objects(untyped_objects(tree), {}, (Link(2, "ens4", 1, 1, "up", True, 1500),))
     assert found.devices[2].dhcp_mtu == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"routers": "192.0.2.1"}, ("192.0.2.1",)),
+        ({"routers": "192.0.2.1 192.0.2.2"}, ("192.0.2.1", "192.0.2.2")),
+        ({"routers": 7}, ()),
+        ({}, ()),
+        (None, ()),
+    ],
+)
+def test_routers_of_a_lease(options: object, expected: tuple[str, ...]) -> None:
+    assert dhcp_routers({"org.freedesktop.NetworkManager.DHCP4Config": {"Options": options}}) == expected
+    assert dhcp_routers({}) == ()
