@@ -32,7 +32,7 @@ OTHER_PROTOCOLS: Mapping[FrameFamily, tuple[str, ...]] = {"ipv4": ("udp", "icmp"
 REFUSALS = ("drop", "reject")
 SOURCE_NAT = ("masq", "nat", "MASQUERADE", "SNAT")
 """Expressions of nftables and targets of xtables."""
-MAX_STEPS = 20_000
+MAX_STEPS = 6_000
 """Rules that are examined for one host."""
 MAX_PORTS = 32
 """Ports of a bridge that are examined one by one, where rules name ports."""
@@ -218,7 +218,8 @@ def _bridge_filter(
         chains = evaluator.chains_for(family, frozenset(port.name for port in untagged))
         if not chains:
             continue
-        own = [port for port in guests if port in untagged] if untagged else list(guests)
+        known = {port.ifindex for port in untagged}
+        own = [port for port in guests if port.ifindex in known] if untagged else list(guests)
         for port in own[:MAX_PORTS]:
             others = frozenset(one.name for one in (untagged or ports) if one is not port)
             networks = bridge_networks(bridge, family)
@@ -342,6 +343,12 @@ class Evaluator:
         self.chains = tuple(chains)
         self.by_name = {(one.backend, one.family, one.table, one.name): one for one in self.chains}
         self.steps = 0
+        self._refusing = {
+            (one.backend, one.family, one.table)
+            for one in self.chains
+            if any(rule.verdict in (*REFUSALS, "unknown") for rule in one.rules)
+        }
+        """Tables in which a rule may refuse something."""
         self._names_ports = any(
             condition.what in ("port_in", "port_out") for one in self.chains for condition in _conditions(one)
         )
@@ -377,6 +384,8 @@ class Evaluator:
 
     def chain_verdict(self, chain: PacketChain, frame: Frame) -> Verdict:
         """What one base chain does."""
+        if chain.policy == "accept" and (chain.backend, chain.family, chain.table) not in self._refusing:
+            return PASSED
         if chain.family == "bridge":
             frame = replace(frame, on_ports=True)
         ends, goes_on = self._ends(chain, frame, 0)
@@ -478,12 +487,12 @@ def _holds(condition: FilterCondition, frame: Frame) -> bool | None:
 
 
 def _interface(condition: FilterCondition, own: Iterable[str]) -> bool | None:
-    found = {any(_name_matches(value, name) for value in condition.values) for name in own}
-    return found.pop() if len(found) == 1 else None
-
-
-def _name_matches(value: str, name: str) -> bool:
-    return name.startswith(value[:-1]) if value.endswith("*") else name == value
+    names = frozenset(own)
+    matching = names.intersection(condition.values)
+    for value in condition.values:
+        if value.endswith("*"):
+            matching |= {name for name in names if name.startswith(value[:-1])}
+    return True if matching == names else None if matching else False
 
 
 def _is_new(condition: FilterCondition, _: Frame) -> bool:

@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from nictop.probe.inventory.filters.nft_rules import Elements, parse_elements, parse_rule, rule_chain, sets_of_rule
+from nictop.probe.inventory.filters.nft_rules import (
+    Elements,
+    expressions_of,
+    is_of_chain,
+    parse_elements,
+    rule_fields,
+    rules_of,
+    sets_of,
+)
 from nictop.probe.kernel import nftables
 from nictop.probe.kernel.netlink import DumpInterrupted, NetlinkSocket, pack_text
 from nictop.probe.kernel.sysfs import unreadable_from_error
@@ -151,10 +159,13 @@ class _RuleReader:
         wanted = pack_text(nftables.NFTA_RULE_TABLE, table) + pack_text(nftables.NFTA_RULE_CHAIN, chain)
         found: list[FilterRule] = []
         for body in self._dumped(nftables.NFT_MSG_GETRULE, family, wanted):
-            if rule_chain(body) == (table, chain):  # an old kernel sends those of all chains
-                known = {name: self._elements(family, table, name) for name in sets_of_rule(body)}
-                sets = {name: elements for name, elements in known.items() if elements is not None}
-                found += parse_rule(body, self.names, sets)
+            fields = rule_fields(body)
+            if not is_of_chain(fields, table, chain):
+                continue  # an old kernel sends those of all chains
+            expressions = expressions_of(fields)
+            known = {name: self._elements(family, table, name) for name in sets_of(expressions)}
+            sets = {name: elements for name, elements in known.items() if elements is not None}
+            found += rules_of(expressions, self.names, sets)
         self.count += len(found)
         if self.count > MAX_RULES:
             raise Incomplete(f"more than {MAX_RULES} rules")
