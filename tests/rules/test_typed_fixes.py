@@ -777,6 +777,7 @@ NOT_TYPED = {
     "virtual_function_is_removed_repeatedly": DIAGNOSTIC,
     "configuration_names_a_missing_link": "ifup is not there, and which NIC is meant is known after it was renamed",
     "one_processor_takes_all_interrupts": IRQ,
+    "interrupts_share_a_full_processor": IRQ,
     "nothing_spreads_interrupts": IRQ,
     "irqbalance_doubles_up_queues": IRQ,
     "interrupts_are_on_another_numa_node": IRQ,
