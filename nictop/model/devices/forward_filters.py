@@ -30,6 +30,7 @@ FAMILY_NAMES: Mapping[FrameFamily, str] = {"ipv4": "IPv4", "ipv6": "IPv6", "arp"
 OTHER_PROTOCOLS: Mapping[FrameFamily, tuple[str, ...]] = {"ipv4": ("udp", "icmp"), "ipv6": ("udp", "icmpv6"), "arp": ()}
 """Besides TCP: a firewall may let ICMP pass and nothing else."""
 REFUSALS = ("drop", "reject")
+BRIDGE_HOOKS = ("prerouting", "forward", "postrouting")
 SOURCE_NAT = ("masq", "nat", "MASQUERADE", "SNAT")
 """Expressions of nftables and targets of xtables."""
 MAX_STEPS = 6_000
@@ -355,8 +356,13 @@ class Evaluator:
 
     def chains_for(self, family: FrameFamily, untagged: frozenset[str]) -> tuple[PacketChain, ...]:
         """Base chains that frames come to. `untagged`: ports that br_netfilter filters; none: it does not."""
-        families = (*(FAMILY_CHAINS[family] if untagged else ()), "bridge")
-        return tuple(one for one in self.chains if one.hook == "forward" and one.family in families)
+        families = FAMILY_CHAINS[family] if untagged else ()
+        return tuple(
+            one
+            for one in self.chains
+            if (one.hook == "forward" and one.family in families)
+            or (one.family == "bridge" and one.hook in BRIDGE_HOOKS)
+        )
 
     def names_ports(self, chains: Iterable[PacketChain]) -> bool:
         """The verdict may differ between ports of one bridge."""
@@ -453,9 +459,12 @@ def _conditions(chain: PacketChain) -> Iterable[FilterCondition]:
 
 
 def _is_meant(rule: FilterRule, frame: Frame) -> bool:
-    """The rule names the bridge as input and as output: it is there to separate its ports (Docker: icc=false). In a
-    chain of the family bridge: it names a port."""
-    named = {one.what for one in rule.conditions if one.what in ("in", "out") and not one.negated}
+    """The rule names the bridge as input and as output: it is there to separate its ports (Docker: icc=false). Or it
+    names a port."""
+    exact = [one for one in rule.conditions if not one.negated and not any("*" in value for value in one.values)]
+    named = {one.what for one in exact if one.what in ("in", "out")}
+    if any(one.what in ("port_in", "port_out") for one in exact):
+        return True
     return bool(named) if frame.on_ports or frame.is_routed_to else named == {"in", "out"}
 
 

@@ -112,12 +112,15 @@ def bridge_finding(host: HostFacts, found: BridgeFilter, others: Sequence[Bridge
     families = " and ".join(FAMILY_NAMES[family] for family in found.refusals)
     kind = "" if {"ipv4"} <= set(found.refusals) else f"{families} "
     more = f" (and of {len(others)} more bridges)" if others else ""
+    allowed = f" but {' and '.join(one.upper() for one in found.passes)}" if found.passes else ""
     guests = _guest_names(host, [port for one in (found, *others) for port in one.ports])
+    is_meant = all(one.is_meant for one in found.refusals.values())
+    whose = f"of {found.ports[0].name}" if is_meant and len(found.ports) == 1 else "between its ports"
     return link_finding(
         _severity(found),
         host,
         found.bridge,
-        f"{kind}frames between its ports{more} are filtered by {_short_chain(refusal)} ({refusal_text(refusal)})",
+        f"{kind}frames {whose}{more} are filtered by {_short_chain(refusal)} ({refusal_text(refusal)})",
         evidence=(
             *_refusal_evidence(found.refusals),
             *((Evidence("accepted", ", ".join(found.passes), "the same chain"),) if found.passes else ()),
@@ -129,7 +132,7 @@ def bridge_finding(host: HostFacts, found: BridgeFilter, others: Sequence[Bridge
                 else ()
             ),
         ),
-        why=f"Guests send and receive no {families} by the bridge. ARP and the link of the guest look right."
+        why=f"Guests send and receive no {families} by the bridge{allowed}. ARP and the link of the guest look right."
         if "arp" not in found.refusals
         else "Guests send and receive nothing by the bridge.",
         fixes=tuple(_fixes(host, found)),
@@ -147,7 +150,8 @@ def _severity(found: BridgeFilter) -> Severity:
 def refusal_text(refusal: Refusal) -> str:
     """``policy drop, 312 packets``, ``a rule: reject``"""
     what = f"policy {refusal.chain.policy}" if refusal.rule is None else f"a rule: {refusal.rule.verdict}"
-    return f"{what}, {units.count(refusal.packets)} packets" if refusal.packets else what
+    number = "1 packet" if refusal.packets == 1 else f"{units.count(refusal.packets)} packets"
+    return f"{what}, {number}" if refusal.packets else what
 
 
 def _short_chain(refusal: Refusal) -> str:

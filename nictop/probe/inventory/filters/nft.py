@@ -38,10 +38,10 @@ HOOKS = {
         for family in (nftables.NFPROTO_IPV4, nftables.NFPROTO_IPV6, nftables.NFPROTO_INET)
         for number, hook in INET_HOOKS.items()
     },
-    (nftables.NFPROTO_BRIDGE, 2): "forward",
+    **{(nftables.NFPROTO_BRIDGE, number): INET_HOOKS[number] for number in (0, 2, 4)},
     (nftables.NFPROTO_NETDEV, 0): "ingress",
 }
-"""(family, number of the hook) → hook; NF_BR_FORWARD, NF_NETDEV_INGRESS."""
+"""(family, number of the hook) → hook; those of bridges have the same numbers (NF_BR_*), and NF_NETDEV_INGRESS."""
 
 CHANGED = "changed while it was read"
 Key = tuple[int, str, str]
