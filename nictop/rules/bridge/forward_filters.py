@@ -11,15 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from nictop.model.devices.filter_evaluation import FrameFamily, Refusal, chain_text
 from nictop.model.devices.forward_filters import (
     CALLS,
     FAMILY_NAMES,
     BridgeFilter,
     ForwardFilters,
-    FrameFamily,
-    Refusal,
     RoutedRefusal,
-    chain_text,
     forward_filters,
     netfilter_calls,
     places_to_accept,
@@ -65,7 +63,7 @@ def _found(host: HostFacts) -> ForwardFilters:
     return forward_filters(host.snapshot)
 
 
-@host_rule("bridges and VLANs", "critical")
+@host_rule("bridges and VLANs", "critical", uses=("filters", "settings", "addresses", "bridge_vlans"))
 def bridged_frames_are_filtered(host: HostFacts) -> Outcomes:
     """The host's packet filter drops what guests of a bridge send to each other and to the network.
 
@@ -82,9 +80,7 @@ def bridged_frames_are_filtered(host: HostFacts) -> Outcomes:
     """
     found = _found(host)
     for name, why in found.unknown.items():
-        is_refused = "filters" in host.inventory.unreadable
-        reason = f"not known whether the packet filter lets its frames pass: {why}"
-        yield Skipped("", host.name, name, reason, "rights" if is_refused else "no_answer")
+        yield Skipped("", host.name, name, f"not known whether the packet filter lets its frames pass: {why}")
     for same in _by_cause(found.refused):
         first = max(same, key=lambda one: (len(one.ports), -one.bridge.ifindex))
         yield bridge_finding(host, first, [one for one in same if one is not first])
@@ -346,7 +342,12 @@ def _docker_unit(commands: Sequence[Step]) -> Fix:
 # ------------------------------------------------------------------------------------------------------------ routed
 
 
-@host_rule("bridges and VLANs", "critical", yields_to=("bridged_frames_are_filtered",))
+@host_rule(
+    "bridges and VLANs",
+    "critical",
+    yields_to=("bridged_frames_are_filtered",),
+    uses=("filters", "settings", "addresses", "routes"),
+)
 def guests_are_not_forwarded(host: HostFacts) -> Outcomes:
     """What guests of a bridge send out is dropped, although a rule of the host is there to let it out.
 
