@@ -63,7 +63,12 @@ def _found(host: HostFacts) -> ForwardFilters:
     return forward_filters(host.snapshot)
 
 
-@host_rule("bridges and VLANs", "critical", uses=("filters", "settings", "addresses", "bridge_vlans"))
+@host_rule(
+    "bridges and VLANs",
+    "critical",
+    yields_to=("guests_are_not_forwarded",),  # its fix accepts what is bridged as well
+    uses=("filters", "settings", "addresses", "bridge_vlans"),
+)
 def bridged_frames_are_filtered(host: HostFacts) -> Outcomes:
     """The host's packet filter drops what guests of a bridge send to each other and to the network.
 
@@ -345,7 +350,6 @@ def _docker_unit(commands: Sequence[Step]) -> Fix:
 @host_rule(
     "bridges and VLANs",
     "critical",
-    yields_to=("bridged_frames_are_filtered",),
     uses=("filters", "settings", "addresses", "routes"),
 )
 def guests_are_not_forwarded(host: HostFacts) -> Outcomes:
