@@ -28,6 +28,8 @@ MAX_RULES = 2000
 """Of all chains together."""
 MAX_CHAINS = 512
 """That a forwarded packet can come to."""
+MAX_ALL_CHAINS = 10_000
+"""Those of NAT included: kube-proxy creates several for each service."""
 MAX_SETS = 64
 """Whose elements are read."""
 INET_HOOKS = {0: "prerouting", 1: "input", 2: "forward", 3: "output", 4: "postrouting", 5: "ingress"}
@@ -82,7 +84,11 @@ def read_nft_chains(
 
 
 def _read(kernel: NetlinkSocket, names: Mapping[int, str]) -> tuple[tuple[PacketChain, ...], dict[str, Unreadable]]:
-    parsed = (nftables.parse_chain(body) for body in nftables.dump(kernel, nftables.NFT_MSG_GETCHAIN))
+    try:
+        bodies = nftables.bounded_dump(kernel, nftables.NFT_MSG_GETCHAIN, 0, b"", MAX_ALL_CHAINS)
+    except nftables.TooMany as error:
+        raise Incomplete(f"more than {MAX_ALL_CHAINS} chains") from error
+    parsed = (nftables.parse_chain(body) for body in bodies)
     chains = {(one.family, one.table, one.name): one for one in parsed if one is not None}
     base = [key for key, one in chains.items() if hook_of(one)]
     base.sort(key=lambda key: (hook_of(chains[key]), chains[key].priority, key))
