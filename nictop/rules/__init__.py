@@ -47,6 +47,7 @@ import nictop.rules.pci.health
 import nictop.rules.pci.pcie
 import nictop.rules.profiles.prefix_lengths
 import nictop.rules.cpu.processors
+import nictop.rules.cpu.shared_processors
 import nictop.rules.profiles.bindings
 import nictop.rules.profiles.applied
 import nictop.rules.profiles.netplan_files

@@ -40,6 +40,7 @@ EMPTY: dict[str, Any] = {
     "forwarding": (),
     "devlink": (),
     "lldp": {},
+    "filters": records.PacketFilters(),
     "messages": None,
     "routing": None,
 }
@@ -47,7 +48,7 @@ EMPTY: dict[str, Any] = {
 WITHOUT: dict[str, Callable[[Link], Link]] = {
     "ethtool": lambda link: dataclasses.replace(link, ethtool=Ethtool()),
     "queues": lambda link: dataclasses.replace(link, queues=(), napis=()),
-    "qdiscs": lambda link: dataclasses.replace(link, traffic_control=()),
+    "qdiscs": lambda link: dataclasses.replace(link, traffic_control=(), tc_filters=()),
     "bridge_vlans": lambda link: dataclasses.replace(link, bridge_vlans=None),
     "bonds": lambda link: dataclasses.replace(link, bond_port=without_lacp_details(link)),
     "addresses": lambda link: dataclasses.replace(link, addresses=()),

@@ -1055,6 +1055,7 @@ NOT_TYPED = {
     "virtual_function_is_removed_repeatedly": DIAGNOSTIC,
     "firewall_zone_names_a_missing_interface": "firewalld is not there",
     "one_processor_takes_all_interrupts": IRQ,
+    "interrupts_share_a_full_processor": IRQ,
     "nothing_spreads_interrupts": IRQ,
     "irqbalance_doubles_up_queues": IRQ,
     "interrupts_are_on_another_numa_node": IRQ,

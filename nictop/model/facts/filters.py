@@ -5,7 +5,8 @@ Reads nothing; returns unsanitized text.
 
 from __future__ import annotations
 
-from nictop.model.devices.forward_filters import CALLS, FAMILY_NAMES, chain_text, netfilter_calls
+from nictop.model.devices.filter_evaluation import chain_text
+from nictop.model.devices.forward_filters import CALLS, FAMILY_NAMES, netfilter_calls
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units

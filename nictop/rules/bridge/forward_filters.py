@@ -11,15 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from nictop.model.devices.filter_evaluation import FrameFamily, Refusal, chain_text
 from nictop.model.devices.forward_filters import (
     CALLS,
     FAMILY_NAMES,
     BridgeFilter,
     ForwardFilters,
-    FrameFamily,
-    Refusal,
     RoutedRefusal,
-    chain_text,
     forward_filters,
     netfilter_calls,
     places_to_accept,
@@ -65,7 +63,12 @@ def _found(host: HostFacts) -> ForwardFilters:
     return forward_filters(host.snapshot)
 
 
-@host_rule("bridges and VLANs", "critical", uses=("settings.sysctl",))
+@host_rule(
+    "bridges and VLANs",
+    "critical",
+    yields_to=("guests_are_not_forwarded",),  # its fix accepts what is bridged as well
+    uses=("filters", "settings", "addresses", "bridge_vlans"),
+)
 def bridged_frames_are_filtered(host: HostFacts) -> Outcomes:
     """The host's packet filter drops what guests of a bridge send to each other and to the network.
 
@@ -82,9 +85,7 @@ def bridged_frames_are_filtered(host: HostFacts) -> Outcomes:
     """
     found = _found(host)
     for name, why in found.unknown.items():
-        is_refused = "filters" in host.inventory.unreadable
-        reason = f"not known whether the packet filter lets its frames pass: {why}"
-        yield Skipped("", host.name, name, reason, "rights" if is_refused else "no_answer")
+        yield Skipped("", host.name, name, f"not known whether the packet filter lets its frames pass: {why}")
     for same in _by_cause(found.refused):
         first = max(same, key=lambda one: (len(one.ports), -one.bridge.ifindex))
         yield bridge_finding(host, first, [one for one in same if one is not first])
@@ -112,12 +113,15 @@ def bridge_finding(host: HostFacts, found: BridgeFilter, others: Sequence[Bridge
     families = " and ".join(FAMILY_NAMES[family] for family in found.refusals)
     kind = "" if {"ipv4"} <= set(found.refusals) else f"{families} "
     more = f" (and of {len(others)} more bridges)" if others else ""
+    allowed = f" but {' and '.join(one.upper() for one in found.passes)}" if found.passes else ""
     guests = _guest_names(host, [port for one in (found, *others) for port in one.ports])
+    is_meant = all(one.is_meant for one in found.refusals.values())
+    whose = f"of {found.ports[0].name}" if is_meant and len(found.ports) == 1 else "between its ports"
     return link_finding(
         _severity(found),
         host,
         found.bridge,
-        f"{kind}frames between its ports{more} are filtered by {_short_chain(refusal)} ({refusal_text(refusal)})",
+        f"{kind}frames {whose}{more} are filtered by {_short_chain(refusal)} ({refusal_text(refusal)})",
         evidence=(
             *_refusal_evidence(found.refusals),
             *((Evidence("accepted", ", ".join(found.passes), "the same chain"),) if found.passes else ()),
@@ -129,7 +133,7 @@ def bridge_finding(host: HostFacts, found: BridgeFilter, others: Sequence[Bridge
                 else ()
             ),
         ),
-        why=f"Guests send and receive no {families} by the bridge. ARP and the link of the guest look right."
+        why=f"Guests send and receive no {families} by the bridge{allowed}. ARP and the link of the guest look right."
         if "arp" not in found.refusals
         else "Guests send and receive nothing by the bridge.",
         fixes=tuple(_fixes(host, found)),
@@ -147,7 +151,8 @@ def _severity(found: BridgeFilter) -> Severity:
 def refusal_text(refusal: Refusal) -> str:
     """``policy drop, 312 packets``, ``a rule: reject``"""
     what = f"policy {refusal.chain.policy}" if refusal.rule is None else f"a rule: {refusal.rule.verdict}"
-    return f"{what}, {units.count(refusal.packets)} packets" if refusal.packets else what
+    number = "1 packet" if refusal.packets == 1 else f"{units.count(refusal.packets)} packets"
+    return f"{what}, {number}" if refusal.packets else what
 
 
 def _short_chain(refusal: Refusal) -> str:
@@ -342,7 +347,11 @@ def _docker_unit(commands: Sequence[Step]) -> Fix:
 # ------------------------------------------------------------------------------------------------------------ routed
 
 
-@host_rule("bridges and VLANs", "critical", yields_to=("bridged_frames_are_filtered",))
+@host_rule(
+    "bridges and VLANs",
+    "critical",
+    uses=("filters", "settings", "addresses", "routes"),
+)
 def guests_are_not_forwarded(host: HostFacts) -> Outcomes:
     """What guests of a bridge send out is dropped, although a rule of the host is there to let it out.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nictop.model.devices.forward_filters import chain_text
+from nictop.model.devices.filter_evaluation import chain_text
 from nictop.model.devices.ingress_limits import (
     RateRule,
     RedirectLimit,
@@ -173,7 +173,7 @@ def _shaped_finding(host: HostFacts, link: Link, found: RedirectLimit) -> Findin
     )
 
 
-@host_rule("link and path", "warning", uses=("addresses",))
+@host_rule("link and path", "warning", uses=("addresses", "filters"))
 def packet_filter_limits_the_rate(host: HostFacts) -> Outcomes:
     """A rule of the packet filter drops everything above a rate, whatever it is.
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from nictop.model.devices.bridges import bridge_of
-from nictop.model.devices.forward_filters import BridgeFilter, FrameFamily, forward_filters
+from nictop.model.devices.filter_evaluation import FrameFamily
+from nictop.model.devices.forward_filters import BridgeFilter, forward_filters
 from nictop.model.devices.pairs import pairs
 from nictop.model.snapshot import Snapshot
 from nictop.rules.host import HostFacts

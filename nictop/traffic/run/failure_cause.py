@@ -13,6 +13,7 @@ from nictop.traffic.path.findings.tested_direction import PROTOCOLS
 from nictop.traffic.path.outcomes import outcome_of
 from nictop.traffic.run.endpoint import RunEnd
 from nictop.traffic.run.failures import Failure, causes_text, failure, kind_of, opening_commands
+from nictop.traffic.run.hypervisor_cause import or_hypervisor
 from nictop.traffic.run.unreachable import endpoint_link, examined, link_down, visible_cause
 
 SECONDARY_KINDS = ("control_message", "interrupted", "refused", "stall")
@@ -50,7 +51,7 @@ def timeout_failure(log: RunLog, payload_bytes: float, seconds: float, *, is_dea
     problem = next((end.first_problem for end in log.ends.values() if end.first_problem), None)
     if problem is not None:
         return error_failure(log, problem[1], problem[0])
-    cause = visible_cause(log)
+    cause = or_hypervisor(log, visible_cause(log))
     if cause is not None:
         return cause
     message = f"no data received {where} within {seconds:.0f} s"
@@ -92,7 +93,7 @@ def error_failure(log: RunLog, text: str, seconds: float) -> Failure:
     """The failure for an error text of an end, with what is known of both hosts: see `failures.failure`."""
     server = log.ends["server"]
     if server.listening and kind_of(text, seconds) in NOT_CONNECTED_KINDS:
-        cause = visible_cause(log)
+        cause = or_hypervisor(log, visible_cause(log))
         if cause is not None:
             return cause
     return failure(

@@ -19,7 +19,16 @@ from hypothesis import strategies as st
 import nictop
 from nictop.hosts.observe import Unreachable
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import BridgePort, Inventory, KernelMessage, Thread
+from nictop.probe.records import (
+    BridgePort,
+    FilterCondition,
+    FilterRule,
+    Inventory,
+    KernelMessage,
+    PacketChain,
+    PacketFilters,
+    Thread,
+)
 from nictop.report.html.page import html_page
 from nictop.report.markdown import markdown_page
 from nictop.report.page import report_of
@@ -62,7 +71,9 @@ def private(answer: tuple[Snapshot, Any]) -> Snapshot:
             *manager.profiles[1:],
         )
         manager = replace(manager, profiles=profiles)
-    changed = replace(inventory, threads=threads, messages=messages, networkmanager=manager)
+    rule = FilterRule("accept", conditions=(FilterCondition("source", ("10.9.8.7/32",)),))
+    filters = PacketFilters((PacketChain("nft", "ip", "filter", "FORWARD", "forward", 0, "drop", rules=(rule,)),))
+    changed = replace(inventory, threads=threads, messages=messages, networkmanager=manager, filters=filters)
     hello = snapshot.hello
     assert hello is not None
     return replace(snapshot, inventory=changed, hello=replace(hello, hostname="db-server.corp.example.org"))

@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from nictop.probe.inventory.filters.nft_rules import Elements, parse_elements, parse_rule, rule_chain, sets_of_rule
+from nictop.probe.inventory.filters.nft_rules import (
+    Elements,
+    expressions_of,
+    is_of_chain,
+    parse_elements,
+    rule_fields,
+    rules_of,
+    sets_of,
+)
 from nictop.probe.kernel import nftables
 from nictop.probe.kernel.netlink import DumpInterrupted, NetlinkSocket, pack_text
 from nictop.probe.kernel.sysfs import unreadable_from_error
@@ -20,6 +28,8 @@ MAX_RULES = 2000
 """Of all chains together."""
 MAX_CHAINS = 512
 """That a forwarded packet can come to."""
+MAX_ALL_CHAINS = 10_000
+"""Those of NAT included: kube-proxy creates several for each service."""
 MAX_SETS = 64
 """Whose elements are read."""
 INET_HOOKS = {0: "prerouting", 1: "input", 2: "forward", 3: "output", 4: "postrouting", 5: "ingress"}
@@ -30,10 +40,10 @@ HOOKS = {
         for family in (nftables.NFPROTO_IPV4, nftables.NFPROTO_IPV6, nftables.NFPROTO_INET)
         for number, hook in INET_HOOKS.items()
     },
-    (nftables.NFPROTO_BRIDGE, 2): "forward",
+    **{(nftables.NFPROTO_BRIDGE, number): INET_HOOKS[number] for number in (0, 2, 4)},
     (nftables.NFPROTO_NETDEV, 0): "ingress",
 }
-"""(family, number of the hook) → hook; NF_BR_FORWARD, NF_NETDEV_INGRESS."""
+"""(family, number of the hook) → hook; those of bridges have the same numbers (NF_BR_*), and NF_NETDEV_INGRESS."""
 
 CHANGED = "changed while it was read"
 Key = tuple[int, str, str]
@@ -74,7 +84,11 @@ def read_nft_chains(
 
 
 def _read(kernel: NetlinkSocket, names: Mapping[int, str]) -> tuple[tuple[PacketChain, ...], dict[str, Unreadable]]:
-    parsed = (nftables.parse_chain(body) for body in nftables.dump(kernel, nftables.NFT_MSG_GETCHAIN))
+    try:
+        bodies = nftables.bounded_dump(kernel, nftables.NFT_MSG_GETCHAIN, 0, b"", MAX_ALL_CHAINS)
+    except nftables.TooMany as error:
+        raise Incomplete(f"more than {MAX_ALL_CHAINS} chains") from error
+    parsed = (nftables.parse_chain(body) for body in bodies)
     chains = {(one.family, one.table, one.name): one for one in parsed if one is not None}
     base = [key for key, one in chains.items() if hook_of(one)]
     base.sort(key=lambda key: (hook_of(chains[key]), chains[key].priority, key))
@@ -151,10 +165,13 @@ class _RuleReader:
         wanted = pack_text(nftables.NFTA_RULE_TABLE, table) + pack_text(nftables.NFTA_RULE_CHAIN, chain)
         found: list[FilterRule] = []
         for body in self._dumped(nftables.NFT_MSG_GETRULE, family, wanted):
-            if rule_chain(body) == (table, chain):  # an old kernel sends those of all chains
-                known = {name: self._elements(family, table, name) for name in sets_of_rule(body)}
-                sets = {name: elements for name, elements in known.items() if elements is not None}
-                found += parse_rule(body, self.names, sets)
+            fields = rule_fields(body)
+            if not is_of_chain(fields, table, chain):
+                continue  # an old kernel sends those of all chains
+            expressions = expressions_of(fields)
+            known = {name: self._elements(family, table, name) for name in sets_of(expressions)}
+            sets = {name: elements for name, elements in known.items() if elements is not None}
+            found += rules_of(expressions, self.names, sets)
         self.count += len(found)
         if self.count > MAX_RULES:
             raise Incomplete(f"more than {MAX_RULES} rules")

@@ -79,6 +79,8 @@ MAX_ELEMENTS = 64
 
 Elements = Sequence[tuple[bytes, str, str]]
 """(key, verdict, target) of each element of a set; no verdict: not a verdict map."""
+Expression = tuple[str, dict[int, bytes]]
+"""Name and attributes."""
 Sets = Mapping[str, Elements]
 """By name."""
 
@@ -97,35 +99,45 @@ class Loaded(NamedTuple):
 UNKNOWN = Loaded("other")
 
 
-def rule_chain(body: bytes) -> tuple[str, str]:
-    """(table, chain) of a rule."""
-    fields = dict(iter_attributes(body[nftables.NFGENMSG.size :]))
-    return text(fields.get(nftables.NFTA_RULE_TABLE, b"")), text(fields.get(nftables.NFTA_RULE_CHAIN, b""))
+def rule_fields(body: bytes) -> dict[int, bytes]:
+    """Attributes of a rule."""
+    return dict(iter_attributes(body[nftables.NFGENMSG.size :]))
 
 
-def parse_expressions(body: bytes) -> list[tuple[str, dict[int, bytes]]]:
-    """(name, attributes) of each expression of a rule."""
-    fields = dict(iter_attributes(body[nftables.NFGENMSG.size :]))
-    found: list[tuple[str, dict[int, bytes]]] = []
+def is_of_chain(fields: Mapping[int, bytes], table: str, chain: str) -> bool:
+    """The rule is in this chain."""
+    found = (text(fields.get(kind, b"")) for kind in (nftables.NFTA_RULE_TABLE, nftables.NFTA_RULE_CHAIN))
+    return tuple(found) == (table, chain)
+
+
+def expressions_of(fields: Mapping[int, bytes]) -> list[Expression]:
+    """The expressions of a rule, in their order."""
+    found: list[Expression] = []
     for kind, element in iter_attributes(fields.get(NFTA_RULE_EXPRESSIONS, b"")):
         if kind == NFTA_LIST_ELEM:
             parts = dict(iter_attributes(element))
-            found.append((text(parts.get(NFTA_EXPR_NAME, b"")), dict(iter_attributes(parts.get(NFTA_EXPR_DATA, b"")))))
+            name = text(parts.get(NFTA_EXPR_NAME, b""))
+            found.append((name, dict(iter_attributes(parts.get(NFTA_EXPR_DATA, b"")))))
     return found
 
 
-def sets_of_rule(body: bytes) -> list[str]:
+def sets_of(expressions: Iterable[Expression]) -> list[str]:
     """Names of the sets that a rule looks up."""
-    return [text(fields.get(NFTA_LOOKUP_SET, b"")) for name, fields in parse_expressions(body) if name == "lookup"]
+    return [text(fields.get(NFTA_LOOKUP_SET, b"")) for name, fields in expressions if name == "lookup"]
 
 
-def parse_rule(body: bytes, names: Mapping[int, str], sets: Sets) -> tuple[FilterRule, ...]:
+def rules_of(expressions: Iterable[Expression], names: Mapping[int, str], sets: Sets) -> tuple[FilterRule, ...]:
     """A rule; one with a verdict map gives one for each of its elements. `names`: of links by ifindex. `sets`: elements
     of the sets of its table; one that is missing is not understood."""
     parser = _RuleParser(names, sets)
-    for name, fields in parse_expressions(body):
+    for name, fields in expressions:
         parser.take(name, fields)
     return parser.rules()
+
+
+def parse_rule(body: bytes, names: Mapping[int, str], sets: Sets) -> tuple[FilterRule, ...]:
+    """A message with a rule; see `rules_of`."""
+    return rules_of(expressions_of(rule_fields(body)), names, sets)
 
 
 def parse_elements(bodies: Iterable[bytes]) -> Elements | None:

@@ -1,0 +1,100 @@
+"""NICs whose interrupts all go to a CPU that programs fill.
+
+Reads nothing. Kernel kernel/softirq.c: softirqs that do not end soon are left to ksoftirqd, a thread of normal priority
+that competes with programs; Documentation/core-api/irq/irq-affinity.rst.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from nictop.model.text import units
+from nictop.probe.records import Link
+from nictop.rules.cpu.interrupts import irq_fixes
+from nictop.rules.cpu.softirqs import softnet_events
+from nictop.rules.finding import Evidence
+from nictop.rules.host import MIN_SAMPLES, HostFacts
+from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.subjects import link_finding, used_links
+
+MIN_INTERRUPTS_PER_SECOND = 100.0
+ONE_CPU_SHARE = 0.95
+"""Of the NIC's interrupts."""
+MIN_PROGRAM_SHARE = 0.9
+"""Of the time of that CPU, in user and system time and guests, in each of the last samples."""
+MIN_IDLE_SHARE = 0.5
+"""Of another CPU, in each of the last samples."""
+MIN_SQUEEZES_PER_SECOND = 1.0
+
+
+class SharedCpu(NamedTuple):
+    """The CPU of a NIC's interrupts, which programs fill."""
+
+    cpu: int
+    programs: float
+    """Share of its time."""
+    idle: tuple[int, ...]
+    """CPUs that have time."""
+    interrupts: float
+    """Per second, of the NIC."""
+
+
+@host_rule(
+    "interrupts and softirqs",
+    "warning",
+    yields_to=("one_processor_takes_all_interrupts", "nothing_spreads_interrupts"),
+    uses=("counters.interrupts", "counters.links", "counters.cpus", "interrupts"),
+)
+def interrupts_share_a_full_processor(host: HostFacts) -> Outcomes:
+    """The interrupts of a NIC all go to one CPU, and programs use nearly all time of that CPU.
+
+    nictop adds up the interrupts of the NIC's PCI function per CPU over three samples: 95 % or more, and 100 per second
+    or more, on a CPU that programs and virtual machines use for 90 % or more, while another CPU is idle for half of its
+    time. Packets that the interrupt does not process at once wait for ksoftirqd, which competes with these programs. A
+    warning if packets were dropped or left over there (softnet); else info.
+
+    Not reported: CPUs that packet processing itself fills, and hosts without an idle CPU.
+
+    Sources: kernel kernel/softirq.c, Documentation/networking/scaling.rst.
+    """
+    if len(host.window) < MIN_SAMPLES or not host.window[-1].interrupts:
+        return
+    for link in used_links(host):
+        found = _shared_cpu(host, link)
+        if found is None:
+            continue
+        events = softnet_events(host)
+        lost = events.dropped.get(found.cpu, 0.0)
+        squeezed = events.time_squeeze.get(found.cpu, 0.0)
+        counted = [("dropped", lost), ("time_squeeze", squeezed)]
+        yield link_finding(
+            "warning" if lost > 0 or squeezed >= MIN_SQUEEZES_PER_SECOND else "info",
+            host,
+            link,
+            f"all its interrupts are on CPU {found.cpu}, which programs fill ({units.percentage(found.programs)})",
+            evidence=(
+                Evidence(f"interrupts on CPU {found.cpu}", units.per_second(found.interrupts), "/proc/interrupts"),
+                Evidence(f"programs on CPU {found.cpu}", units.percentage(found.programs), "/proc/stat"),
+                Evidence("idle CPUs", ", ".join(map(str, found.idle[:8])), "/proc/stat"),
+                *(Evidence(name, units.per_second(rate), "/proc/net/softnet_stat") for name, rate in counted if rate),
+            ),
+            why="Packets that the interrupt does not process at once wait for ksoftirqd, which competes with them.",
+            fixes=irq_fixes(host, link),
+        )
+
+
+def _shared_cpu(host: HostFacts, link: Link) -> SharedCpu | None:
+    interrupts = host.interrupts_of_function.get(link.pci_address or "", ())
+    rates = host.interrupts_by_cpu(one.number for one in interrupts) if interrupts else {}
+    total = sum(rates.values())
+    if total < MIN_INTERRUPTS_PER_SECOND:
+        return None
+    most = max(rates, key=lambda cpu: (rates[cpu], -cpu))
+    if rates[most] < ONE_CPU_SHARE * total:
+        return None
+    recent = [one.cpus for one in host.window[-MIN_SAMPLES:]]
+    if not all(most in cpus for cpus in recent):
+        return None
+    programs = min(cpus[most].user + cpus[most].system + cpus[most].guest for cpus in recent)
+    idle = tuple(cpu for cpu in recent[-1] if all(cpu in cpus and cpus[cpu].idle >= MIN_IDLE_SHARE for cpus in recent))
+    return SharedCpu(most, programs, idle, total) if programs >= MIN_PROGRAM_SHARE and idle else None
