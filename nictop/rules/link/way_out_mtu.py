@@ -35,7 +35,7 @@ LARGEST_MTU_OF_A_NETWORK = 16_000
 DOCKER_NETWORK = re.compile(r"br-[0-9a-f]{12}")
 
 
-@host_rule("link and path", "warning", needs=("routes", "addresses"))
+@host_rule("link and path", "warning", needs=("routes", "addresses"), uses=("settings",))
 def bridge_mtu_exceeds_the_way_out(host: HostFacts) -> Outcomes:
     """Containers or guests behind a bridge use larger packets than the NIC by which the host routes them out.
 
