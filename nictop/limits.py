@@ -33,6 +33,10 @@ MAX_MESSAGES = 200
 """See `KernelMessage`."""
 MAX_FORWARDING_ENTRIES = 4096
 """Entries of forwarding tables: as in the probe."""
+MAX_NEIGHBOURS = 4096
+"""As in the probe."""
+MAX_TABLE_ROUTES = 4 * 1024
+"""Next hops: as in the probe."""
 MAX_PROFILES = 2000
 """As in the probe."""
 MAX_STANZAS = 2000
@@ -51,8 +55,10 @@ MAX_SOCKETS = 8192
 """Sockets of one generator."""
 MAX_PATH_REPLIES = 8192
 """Answers in one path test, which takes seconds."""
-MAX_SETTINGS = 4 * MAX_LINKS + 64
-"""Four per link, and those of the whole machine."""
+MAX_SETTINGS = 6 * MAX_LINKS + 64
+"""Six per link, and those of the whole machine."""
+MAX_FILTER_RULES = 2048
+"""Rules of packet filters; those of verdict maps are counted one by one. The probe sends 2000."""
 MAX_OTHER_ENTRIES = 1024
 """Entries of every other collection: names of a link, modes, features, members of a group."""
 
@@ -105,6 +111,8 @@ MAX_ENTRIES = {
     "Link.traffic_control": MAX_QDISCS,
     "Link.bridge_vlans": MAX_BRIDGE_VLANS,
     "Team.ports": MAX_LINKS,
+    "Routing.neighbours": MAX_NEIGHBOURS,
+    "Routing.routes": MAX_TABLE_ROUTES,
     "Inventory.devlink": MAX_PCI_FUNCTIONS,
     "Inventory.lldp": MAX_LINKS,
     "DevlinkDevice.ports": MAX_LINKS,
@@ -112,6 +120,8 @@ MAX_ENTRIES = {
     "NetworkManager.profiles": MAX_PROFILES,
     "ManagedDevice.available_profiles": MAX_PROFILES,
     "StoppedManager.profiles": MAX_PROFILES,
+    "PacketChain.rules": MAX_FILTER_RULES,
+    "PacketFilters.chains": MAX_OTHER_ENTRIES,
     "Platform.node_cpus": MAX_NODES,
     "Settings.sysctl": MAX_SETTINGS,
     "Settings.governors": MAX_CPUS,

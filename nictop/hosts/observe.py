@@ -15,6 +15,7 @@ from nictop.errors import HostUnreachable
 from nictop.hosts.session import HostSession
 from nictop.model.snapshot import Snapshot
 from nictop.model.window import RatesWindow
+from nictop.probe.records import Inventory, Request
 from nictop.wire.budget import host_scheduler
 
 if TYPE_CHECKING:
@@ -32,6 +33,13 @@ does not give it much longer than that."""
 
 MIN_COUNTER_RECORDS = 3
 """Counter records after the inventory: the first may have been read before it, then two to compare."""
+
+FRESH_SECONDS = 4.0
+"""Age of an inventory, since it was received, after which it is read again before the answer: what happened meanwhile
+may have caused no event, and on a slow host the inventory after an event comes late."""
+
+MAX_REFRESH_SECONDS = 20.0
+"""How long that is waited for."""
 
 INTERVAL_TOLERANCE = 0.95
 """Share of the requested seconds that is sufficient: readings may be a little early, three still are three seconds."""
@@ -133,6 +141,7 @@ async def observe_all(
 async def _complete(session: HostSession, seconds: float, last: Sequence[Step]) -> tuple[Snapshot, RatesWindow]:
     """The probe counts queues and drivers only after the inventory: rates of all of it need two readings after that."""
     newest, readings, window = None, -1, session.window
+    freshness = _Freshness(session)
     is_complete = False
     async for snapshot in session.follow():
         if session.is_unreachable:
@@ -146,11 +155,45 @@ async def _complete(session: HostSession, seconds: float, last: Sequence[Step]) 
         has_rates = readings >= 2 and (_has_driver_counters(snapshot) or readings >= MIN_COUNTER_RECORDS)
         if not has_rates:
             window.clear()
+        freshness.update(snapshot)
         if has_rates and window.seconds >= seconds * INTERVAL_TOLERANCE and not snapshot.inventory.pending:
-            is_complete = True
+            is_complete = is_complete or await freshness.is_fresh(snapshot)
         if is_complete and all([await step(session, snapshot) for step in last]):
             return snapshot, window
     raise HostUnreachable(f"{session.name}: connection ended before all data was received")
+
+
+class _Freshness:
+    """Whether the inventory of a host is of now. Times are those of the host (CLOCK_MONOTONIC)."""
+
+    def __init__(self, session: HostSession) -> None:
+        self._session = session
+        self._inventory: Inventory | None = None
+        self._received: float | None = None
+        """Time of the counters that were known when `_inventory` was received, or came next."""
+        self._requested: float | None = None
+
+    def update(self, snapshot: Snapshot) -> None:
+        if snapshot.inventory is not self._inventory:
+            self._inventory, self._received = snapshot.inventory, None
+        if self._received is None:
+            self._received = _time_of(snapshot)
+
+    async def is_fresh(self, snapshot: Snapshot) -> bool:
+        """False: a new inventory has been requested, and is waited for."""
+        now, inventory = _time_of(snapshot) or 0.0, snapshot.inventory
+        if self._requested is not None:
+            is_new = inventory is not None and inventory.time >= self._requested and not snapshot.inventory_pending
+            return is_new or now - self._requested > MAX_REFRESH_SECONDS
+        if not snapshot.inventory_pending and now - (self._received or now) <= FRESH_SECONDS:
+            return True
+        self._requested = now
+        await self._session.request(Request(inventory=True))
+        return False
+
+
+def _time_of(snapshot: Snapshot) -> float | None:
+    return snapshot.counters.time if snapshot.counters is not None else None
 
 
 def _has_driver_counters(snapshot: Snapshot) -> bool:

@@ -12,13 +12,16 @@ import nictop.rules.profiles.addressing
 import nictop.rules.profiles.duplicate_addresses
 import nictop.rules.profiles.generated
 import nictop.rules.paravirtual.hyperv
+import nictop.rules.paravirtual.netvsc_receive
 import nictop.rules.paravirtual.ena
 import nictop.rules.cpu.interrupts
+import nictop.rules.bridge.forward_filters
 import nictop.rules.bridge.guest_vlans
 import nictop.rules.bridge.topology
 import nictop.rules.bridge.uplinks
 import nictop.rules.link.flags
 import nictop.rules.profiles.missing
+import nictop.rules.bond.port_links
 import nictop.rules.bond.lacp
 import nictop.rules.bond.ports
 import nictop.rules.pci.detached
@@ -35,6 +38,8 @@ import nictop.rules.link.mtu
 import nictop.rules.link.offloads
 import nictop.rules.profiles.old_names
 import nictop.rules.profiles.renaming
+import nictop.rules.profiles.naming_files
+import nictop.rules.profiles.zones
 import nictop.rules.pci.passthrough
 import nictop.rules.link.carrier
 import nictop.rules.pci.drivers
@@ -43,13 +48,17 @@ import nictop.rules.pci.pcie
 import nictop.rules.profiles.prefix_lengths
 import nictop.rules.cpu.processors
 import nictop.rules.profiles.bindings
+import nictop.rules.profiles.applied
+import nictop.rules.profiles.netplan_files
 import nictop.rules.link.rp_filter
 import nictop.rules.link.shared_subnets
 import nictop.rules.cpu.softirqs
 import nictop.rules.pci.sriov
 import nictop.rules.cpu.steering
 import nictop.rules.profiles.stopped_managers
+import nictop.rules.profiles.vanished
 import nictop.rules.link.traffic_control
+import nictop.rules.link.received_limits
 import nictop.rules.link.taps
 import nictop.rules.link.tunnels
 import nictop.rules.link.guest_mtu
@@ -60,13 +69,23 @@ import nictop.rules.vf.addresses
 import nictop.rules.vf.carrier
 import nictop.rules.vf.driver_messages
 import nictop.rules.vf.life
+import nictop.rules.vf.multicast
 import nictop.rules.vf.load
 import nictop.rules.vf.pairs
 import nictop.rules.vf.port_functions
 import nictop.rules.vf.switch
+import nictop.rules.vf.virtual_switch
 import nictop.rules.paravirtual.vmxnet3
 import nictop.rules.link.physical
 import nictop.rules.link.driver_losses
+import nictop.rules.routing.refused
+import nictop.rules.routing.other_nic
+import nictop.rules.routing.neighbours
+import nictop.rules.vf.ipv6
+import nictop.rules.routing.gateways
+import nictop.rules.routing.intended
+import nictop.rules.routing.policy
+import nictop.rules.routing.advertisements
 import nictop.rules.link.switch_port
 
 # ruff: isort: on

@@ -17,7 +17,7 @@ from nictop.model.text.words import is_esxi
 from nictop.probe.records import NOT_OFFERED_BY_ESXI
 from nictop.rules.cpu_limit import TooLong, limited
 from nictop.rules.finding import SEVERITIES, Finding, Severity, Skipped
-from nictop.rules.fixes.shared_profiles import with_shared_profiles
+from nictop.rules.fixes.profile_notes import with_profile_notes
 from nictop.rules.host import HostFacts
 from nictop.rules.sources import missing, reason_text
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Family = Literal[
     "profiles and names",
+    "addresses and routes",
     "PCI and SR-IOV",
     "VF attributes and path",
     "bridges and VLANs",
@@ -208,7 +209,7 @@ def _of_rule(rule: Rule, one: Finding | Skipped, hosts: Sequence[HostFacts]) -> 
     host = next((host for host in hosts if host.name == one.host), None)
     if isinstance(one, Skipped) or host is None:
         return replace(one, rule=rule.name)
-    return replace(one, rule=rule.name, fixes=with_shared_profiles(host, one.fixes))
+    return replace(one, rule=rule.name, fixes=with_profile_notes(host, one.fixes))
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ SOURCES: dict[str, str] = {
     "iommu": "IOMMU groups (sysfs)",
     "forwarding": "forwarding tables (rtnetlink)",
     "devlink": "devlink (netlink)",
+    "routing": "neighbours, routing tables and rules (rtnetlink), name servers (resolv.conf)",
+    "filters": "packet filters (nf_tables, iptables)",
     "lldp": "LLDP neighbours (lldpd, systemd-networkd)",
     "messages": "kernel messages (/dev/kmsg)",
     "counters": "counters",
@@ -106,7 +108,7 @@ def _of_records(area: str, field: str, host: HostFacts, drivers: tuple[str, ...]
     """Of the records that make up a source, those in which the field could not be read."""
     inventory = host.inventory
     if area == "networkmanager":
-        return [("", why) for why in _networkmanager(inventory)]
+        return [("", why) for why in _networkmanager(inventory, field)]
     if area == "configuration":
         return ()
     if area in ("links", "ethtool", "queues"):
@@ -121,11 +123,12 @@ def _of_records(area: str, field: str, host: HostFacts, drivers: tuple[str, ...]
     return [("", unreadable[field])] if field in unreadable else []
 
 
-def _networkmanager(inventory: Inventory) -> Iterator[Unreadable]:
+def _networkmanager(inventory: Inventory, field: str) -> Iterator[Unreadable]:
+    """Settings as they were applied are needed by those that ask for the field only."""
     manager = inventory.networkmanager
     if manager is None:
         return
-    yield from manager.unreadable.values()
+    yield from (why for name, why in manager.unreadable.items() if name in ("profiles", field))
     yield from manager.configuration.unreadable.values()
     for profile in manager.profiles:
         yield from profile.unreadable.values()

@@ -6,12 +6,14 @@ of a given width in such a way that the lines together are the same command.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nictop.model.facts import Tone, clean, width
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import cut_word
+from nictop.model.text.words import NOT_READ_YET
 from nictop.rules.finding import SEVERITIES, Finding, Fix, Severity, Skipped, WhereToType
 from nictop.rules.fixes.commands import PLACEHOLDER, Step
 from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule
@@ -30,6 +32,9 @@ SEVERITY_LABELS: dict[Severity, SeverityLabel] = {
     "warning": SeverityLabel("warning", "warn"),
     "info": SeverityLabel("info", "normal"),
 }
+CLEAR = "No problems found"
+MAX_UNREAD_NAMES, MAX_MISSING_SOURCES = 3, 2
+"""Names in one line."""
 SKIPPED_LABEL = "skipped"
 """Label of a check that could not be made."""
 
@@ -98,15 +103,42 @@ def checks_text(diagnosis: Diagnosis) -> str:
     return f"{number - skipped} of {number} checks ran, {skipped} skipped" if skipped else f"{number} checks"
 
 
-def verdict_text(diagnosis: Diagnosis, *, glyphs: Glyphs = UNICODE) -> tuple[str, Tone]:
-    """(text, tone): ``2 warnings``, ``✓ No problems found``; ``· No problems found`` as a warning if some checks were
-    skipped, as these may have missed problems."""
+def all_clear(
+    diagnosis: Diagnosis, *, unread: Sequence[str] = (), named: bool = True, glyphs: Glyphs = UNICODE
+) -> tuple[str, Tone]:
+    """`verdict_text` and what it rests on: ``· No problems found (95 of 98 checks ran, 3 skipped: kernel messages)``.
+    `named`: with the sources that were missing."""
+    verdict, tone = verdict_text(diagnosis, unread=unread, glyphs=glyphs)
+    missing = missing_sources(diagnosis) if named and not diagnosis.findings else ()
+    more = f" and {len(missing) - MAX_MISSING_SOURCES} more" if len(missing) > MAX_MISSING_SOURCES else ""
+    sources = f": {', '.join(missing[:MAX_MISSING_SOURCES])}{more}" if missing else ""
+    return f"{verdict} ({checks_text(diagnosis)}{sources})", tone
+
+
+def missing_sources(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """Sources because of which checks were skipped, those of most checks first: ``NetworkManager``, ``ethtool``."""
+    counts = Counter(one.reason.partition(":")[0].partition(" (")[0] for one in diagnosis.skipped)
+    return tuple(name for name, _ in counts.most_common())
+
+
+def verdict_text(diagnosis: Diagnosis, *, unread: Sequence[str] = (), glyphs: Glyphs = UNICODE) -> tuple[str, Tone]:
+    """(text, tone): ``2 warnings``, ``✓ No problems found``. Without a tick, as a warning, what may have missed some:
+    ``· No problems found so far``: sources are still being read; ``· No problems found; not read: vm2``. `unread`:
+    names of hosts that are not checked."""
     found = severity_counts_text(diagnosis.findings)
     if found:
         return found, "normal"
-    if diagnosis.skipped:
-        return f"{glyphs.note} No problems found", "warn"
-    return f"{glyphs.passed} No problems found", "good"
+    if not diagnosis.skipped and not unread:
+        return f"{glyphs.passed} {CLEAR}", "good"
+    so_far = " so far" if any(one.reason.endswith(NOT_READ_YET) for one in diagnosis.skipped) else ""
+    return f"{glyphs.note} {CLEAR}{so_far}{_names(unread)}", "warn"
+
+
+def _names(hosts: Sequence[str]) -> str:
+    if not hosts:
+        return ""
+    more = f" and {len(hosts) - MAX_UNREAD_NAMES} more" if len(hosts) > MAX_UNREAD_NAMES else ""
+    return f"; not read: {', '.join(map(clean, hosts[:MAX_UNREAD_NAMES]))}{more}"
 
 
 def subject_text(about: Finding | Skipped, *, several_hosts: bool) -> str:

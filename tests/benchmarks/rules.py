@@ -29,13 +29,16 @@ from nictop.probe.records import (
     Link,
     LinkSettings,
     ManagedDevice,
+    Neighbour,
     NetworkManager,
     PciFunction,
     Platform,
     Profile,
     Queue,
     Rings,
+    Routing,
     Rss,
+    TableRoute,
 )
 from nictop.rules import RULES, HostFacts, diagnose
 from tests.benchmarks.results import Result
@@ -147,8 +150,27 @@ def nic_host() -> Inventory:
         profiles=tuple(profile(link) for link in links),
     )
     return Inventory(
-        3600.0, 0.0, 0.1, "start", PLATFORM, functions, links, vectors("0000:3b:00.0"), networkmanager=manager
+        *(3600.0, 0.0, 0.1, "start", PLATFORM, functions, links, vectors("0000:3b:00.0")),
+        networkmanager=manager,
+        routing=routing(links),
     )
+
+
+def routing(links: tuple[Link, ...]) -> Routing:
+    """A subnet on each link, a route by some, and neighbours of which one failed."""
+    neighbours, routes = [], []
+    for number, link in enumerate(links):
+        subnet = link.addresses[0].address.rpartition(".")[0]
+        routes.append(TableRoute("ipv4", f"{subnet}.0/24", "unicast", 254, 2, ifindex=link.ifindex))
+        if number % 10 == 0:
+            wide = f"10.{link.ifindex}.0.0/16"
+            routes.append(TableRoute("ipv4", wide, "unicast", 254, 4, 0, link.ifindex, f"{subnet}.254"))
+        states = ("reachable", "stale", "failed")
+        neighbours += [
+            Neighbour(link.ifindex, f"{subnet}.{last}", state, None if state == "failed" else f"02:01:00:00:00:{last}")
+            for last, state in enumerate(states, 10)
+        ]
+    return Routing(tuple(neighbours), tuple(routes), name_servers=("192.0.2.53",))
 
 
 def numbered(link: Link, ifindex: int) -> Link:

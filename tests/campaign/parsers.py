@@ -43,7 +43,7 @@ from nictop.probe.inventory.ethtool.transceivers import (
     parse_module,
 )
 from nictop.probe.kernel import netlink
-from nictop.probe.records import Qdisc
+from nictop.probe.records import Qdisc, TcAction
 from nictop.recording.file.frames import Damaged
 from nictop.recording.reader import Recording
 from nictop.recording.time_spec import resolve_time
@@ -158,8 +158,11 @@ ARGUMENTS: dict[str, Maker] = {
     "Names": lambda random, text: text.split()[:90],
     "LinkSettings | None": lambda random, text: None,
     "Qdisc": lambda random, text: Qdisc(text[:16], "8001:"),
+    "TcAction": lambda random, text: TcAction(text[:16]),
     "Source": lambda random, text: "listened",
     "Mapping[str, int]": lambda random, text: dict.fromkeys(words_of(random, text), 3),
+    "Mapping[int, str]": lambda random, text: {1: "lo", 2: text[:15]},
+    "Sets": lambda random, text: {text[:15]: ((message_bytes(random, text), "accept", ""),)},
     "object": lambda random, text: [{"raw": as_bytes(random, text), "chassis-id": text, "port-id": text}],
     "set[Ids]": lambda random, text: {(0x8086, 0x1572, None, None)},
 }

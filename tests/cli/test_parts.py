@@ -6,8 +6,9 @@ import asyncio
 import dataclasses
 
 from nictop.hosts.observe import observe
+from nictop.model.snapshot import Snapshot
 from nictop.probe.inventory.collect import MACHINE_SOURCES, MANAGER_SOURCES
-from nictop.probe.records import Line
+from nictop.probe.records import Line, LinkChange, Request
 from nictop.wire.local import LocalSource
 from nictop.wire.source import SourceState
 from tests.model.hosts import HELLO, counters, inventory, link_counters
@@ -33,6 +34,55 @@ async def test_observation_ends_with_the_complete_inventory_and_counts_from_its_
     snapshot, window = await look
     assert snapshot.inventory is whole
     assert window.seconds >= 3.0 and window.parts[0].elapsed == 1.0
+
+
+GONE = Line(link_change=LinkChange(104.5, 4, True, "ens4", "down", None, 0, 1500))
+
+
+async def answer_after(source: ScriptedSource, last: int, *new: Line) -> tuple[Snapshot, list[Request]]:
+    """Of a host whose complete inventory is followed by counters until second `last`, and then by `new`."""
+    look = asyncio.ensure_future(
+        observe(session_of(source, watch_devices=True), interval=60.0, seconds=float(last - 2))
+    )
+    source.send(SourceState("live"), Line(hello=HELLO), Line(inventory=inventory()), *map(reading, range(1, last + 1)))
+    while not source.is_drained and not look.done():  # noqa: ASYNC110  a source of a test tells nobody
+        await asyncio.sleep(0)
+    requests = [one for one in source.requests if one.inventory]
+    assert not (new and look.done())
+    source.send(*new)
+    snapshot, _ = await look
+    return snapshot, requests
+
+
+async def test_what_happened_during_the_watch_is_in_the_answer() -> None:
+    """Without any event: the inventory is read again."""
+    later = dataclasses.replace(inventory(), time=112.0, links=())
+    snapshot, requests = await answer_after(ScriptedSource(), 10, Line(inventory=later), reading(11))
+    assert snapshot.inventory is later and len(requests) == 1
+
+
+async def test_an_event_during_the_watch_is_in_the_answer() -> None:
+    source = ScriptedSource()
+    session = session_of(source, watch_devices=True)
+    look = asyncio.ensure_future(observe(session, interval=60.0, seconds=2.0))
+    source.send(SourceState("live"), Line(hello=HELLO), Line(inventory=inventory()))
+    source.send(*map(reading, range(1, 4)), GONE, *map(reading, range(4, 6)))
+    while not source.is_drained:  # noqa: ASYNC110  a source of a test tells nobody
+        await asyncio.sleep(0)
+    assert not look.done() and session.snapshot.inventory_pending
+    later = dataclasses.replace(inventory(), time=106.0, links=())
+    source.send(Line(inventory=later), reading(6))
+    assert (await look)[0].inventory is later
+
+
+async def test_a_short_watch_needs_one_inventory() -> None:
+    _, requests = await answer_after(ScriptedSource(), 4)
+    assert requests == []
+
+
+async def test_an_inventory_that_never_comes_is_not_waited_for_without_end() -> None:
+    snapshot, requests = await answer_after(ScriptedSource(), 10, *map(reading, range(11, 40)))
+    assert len(requests) == 1 and snapshot.counters is not None and snapshot.counters.time > 110.0
 
 
 async def test_a_real_host_is_complete() -> None:

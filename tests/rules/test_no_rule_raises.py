@@ -82,7 +82,7 @@ def test_random_hosts_have_findings() -> None:
     """Checks the generator: random hosts without any finding would prove nothing."""
     number = random.Random(7)
     spoke: set[str] = set()
-    for _ in range(240):
+    for _ in range(360):
         diagnosis = diagnose([mutated_host(name, number, 0.02) for name in BASES])
         spoke |= {finding.rule for finding in diagnosis.findings}
         if len(spoke) >= len(RULES) // 4:

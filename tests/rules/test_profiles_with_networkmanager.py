@@ -67,6 +67,38 @@ def test_the_generated_profile_gets_an_address_and_a_name(manager: PrivateNetwor
     manager.nmcli("con", "mod", NIC, "ipv4.addresses", "192.0.2.10/24")  # not possible before the fix
 
 
+def with_static_address(manager: PrivateNetworkManager, address: str) -> None:
+    manager.nmcli("con", "mod", "Wired connection 1", "con.id", NIC, "con.interface-name", NIC)
+    manager.nmcli("con", "mod", NIC, "ipv4.method", "manual", "ipv4.addresses", address)
+    manager.nmcli("con", "mod", NIC, "con.autoconnect-priority", "0", "ipv6.method", "disabled")
+    manager.nmcli("con", "up", NIC)
+    manager.wait_for(lambda: manager.device_state(NIC) == ACTIVATED)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_profile_that_was_changed_and_not_applied(manager: PrivateNetworkManager, number: int) -> None:
+    with_static_address(manager, "192.0.2.9/24")
+    assert findings(manager) == {}
+    manager.nmcli("con", "mod", NIC, "ipv4.addresses", "192.0.2.10/24")
+    finding = only(manager, "profile_was_changed_and_not_applied")
+    assert finding.title == f'profile "{NIC}" is not applied as stored: ipv4'
+    run_in_bash(manager, finding.fixes[number].commands)
+    manager.wait_for(lambda: manager.device_state(NIC) == ACTIVATED)
+    assert findings(manager) == {}
+    assert addresses(manager) == ["192.0.2.10/24"]
+
+
+def test_a_change_that_was_also_made_by_hand(manager: PrivateNetworkManager) -> None:
+    """As printed fixes do: the MTU now, and in the profile for the next activation."""
+    with_static_address(manager, "192.0.2.9/24")
+    manager.nmcli("con", "mod", NIC, "802-3-ethernet.mtu", "1400")
+    assert only(manager, "profile_was_changed_and_not_applied").severity == "warning"
+    manager.namespace.run(["ip", "link", "set", "dev", NIC, "mtu", "1400"])
+    assert findings(manager) == {}
+    manager.nmcli("con", "mod", NIC, "con.autoconnect", "no")
+    assert only(manager, "profile_was_changed_and_not_applied").severity == "info"
+
+
 def test_checks_are_skipped_when_networkmanager_does_not_respond(manager: PrivateNetworkManager) -> None:
     """With a stopped NetworkManager every check that needs it is skipped, with the reason."""
     only(manager, GENERATED)

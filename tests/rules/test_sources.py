@@ -41,6 +41,7 @@ EMPTY: dict[str, Any] = {
     "devlink": (),
     "lldp": {},
     "messages": None,
+    "routing": None,
 }
 """Source → its value in an inventory without it."""
 WITHOUT: dict[str, Callable[[Link], Link]] = {
@@ -66,6 +67,7 @@ FIELDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "interrupts": (records.Interrupt, ("actions", "allowed_cpus", "effective_cpus", "movable", "chip")),
     "platform": (records.Platform, ("hypervisor", "online_cpus", "iommu_groups", "node_cpus")),
     "settings": (records.Settings, ("command_line", "policy_rules", "governors", "frequencies")),
+    "routing": (records.Routing, ("neighbours", "routes", "rules", "name_servers")),
     "counters": (Counters, ("links", "cpus", "driver", "interrupts", "softnet", "threads", "channels", "vfs")),
 }
 """Source → its record class, and those of its fields that a probe can name in `unreadable`."""

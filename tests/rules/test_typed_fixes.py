@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import re
+import shutil
 import socket
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -24,6 +28,7 @@ from tests.support.rule_cases import host_facts
 from tests.support.typed_fixes import Host, RunningHost, find_finding, fix_of, nic, pci_function, running_hosts
 
 LINUX = ("here", "peer", "hypervisor")
+PLACEHOLDERS = re.compile("'<(?:ADDRESS/PREFIX|GATEWAY)>'")
 MAC, OTHER_MAC = "02:00:00:00:00:01", "02:00:00:00:00:99"
 PEER = "nsenter --net=/proc/$OTHER/ns/net"
 PAIR = "ip link add v1 type veth peer name far1; ip link set dev far1 up; ip link set dev v1 up"
@@ -111,9 +116,13 @@ class Case:
     """Shell line that is run on the first host before the commands."""
     named: str = ""
     filled: str = ""
-    """Replaces ``'<ADDRESS/PREFIX>'``."""
+    """Replaces ``'<ADDRESS/PREFIX>'`` and ``'<GATEWAY>'``."""
     kind: str = ""
     """Kind of link that not every kernel has."""
+    file: str = ""
+    """A file that not every kernel has."""
+    program: str = ""
+    """That the commands need."""
 
     def __str__(self) -> str:
         return f"{self.rule}{f'-{self.named}' if self.named else ''}"
@@ -133,6 +142,37 @@ ONE_BRIDGE = """
 ip link add br0 type bridge; ip link set dev br0 up
 ip link add v1 type veth peer name far1; ip link set dev far1 master br0 up; ip link set dev v1 up
 """
+BRIDGE_NETFILTER = "/proc/sys/net/bridge/bridge-nf-call-iptables"
+TWO_GUESTS = f"""
+ip link add br0 type bridge; ip link set dev br0 up
+for i in 1 2; do
+  ip link add v$i type veth peer name eth$i netns $OTHER
+  {PEER} ip link set dev eth$i up; ip link set dev v$i master br0 up
+done
+"""
+DROPPING = "{ type filter hook forward priority 0; policy drop; }"
+FORWARD_DROPS = f"nft add table ip filter; nft 'add chain ip filter FORWARD {DROPPING}'"
+DOCKER_USER = "iptables-nft -P FORWARD DROP; iptables-nft -N DOCKER-USER; iptables-nft -A FORWARD -j DOCKER-USER"
+LIBVIRT_NETWORK = """
+nft add table ip libvirt_network
+nft 'add chain ip libvirt_network forward { type filter hook forward priority 0; policy accept; }'
+nft add rule ip libvirt_network forward iifname br0 ip saddr 192.168.122.0/24 counter accept
+echo 1 > /proc/sys/net/ipv4/ip_forward
+ip address add 192.168.122.1/24 dev br0
+ip link add out type veth peer name far; ip link set dev far up; ip link set dev out up
+ip address add 192.0.2.2/24 dev out; ip route add default via 192.0.2.1
+"""
+TWO_WIRES = f"""
+for i in 1 2; do
+  ip link add v$i type veth peer name p$i netns $OTHER
+  {PEER} ip link set dev p$i up; ip link set dev v$i up
+  {PEER} ip address add 10.0.$i.2/24 dev p$i; ip address add 10.0.$i.1/24 dev v$i
+done
+"""
+"""Two hosts, joined by two cables, with a subnet on each."""
+TWO_NICS = {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}}
+TWO_FAR_NICS = {"links": {"p1": nic(slot=1), "p2": nic(slot=2)}}
+ASKED = "echo > /dev/udp/{}/9"
 SWITCH_PORT = {"source": "lldpd", "chassis": "00:11:22:33:44:55", "port": "1", "capabilities": ["bridge"]}
 LOAD = {"links": {"v1": {"rx_packets": 200_000, "tx_packets": 200_000}}, "cpus": {"0": {"softirq": 80, "idle": 20}}}
 UNDERLAY = f"{PAIR}; ip address add 192.0.2.1/24 dev v1"
@@ -149,7 +189,131 @@ ip link add v1 type veth peer name far1; ip link set dev far1 up; ip link set de
 ip link add v2 type veth peer name far2; ip link set dev far2 mtu 9000 up; ip link set dev v2 mtu 9000 master br0 up
 """
 TAP = "ip tuntap add dev tap0 mode tap; ip link set dev tap0 up; ip link add br0 type bridge; ip link set dev br0 up"
+RENAMED_PORT = """
+ip link add br0 type bridge; ip link set dev br0 up
+ip link add enp2s0 type veth peer name far1; ip link set dev far1 up; ip link set dev enp2s0 up
+mkdir -p /etc/network
+printf 'iface br0 inet static\\n  address 192.0.2.1/24\\n  bridge-ports enp9s0\\n' > /etc/network/interfaces
+"""
+"""A bridge that still names the port by which it was in the network."""
+IFCFG = "/etc/sysconfig/network-scripts"
 CASES = (
+    Case("configuration_names_a_missing_link", "enp2s0", (Host(RENAMED_PORT, {"links": {"enp2s0": nic()}}),)),
+    Case(
+        "configuration_names_a_missing_link",
+        "enp2s0",
+        (Host(RENAMED_PORT, {"links": {"enp2s0": nic()}}),),
+        fix="Make it a port of br0 now",
+        named="at once",
+    ),
+    Case(
+        "configuration_names_an_old_name",
+        "enp2s0",
+        (
+            Host(
+                f"{RENAMED_PORT} ip link property add dev enp2s0 altname enp9s0",
+                {"links": {"enp2s0": nic()}},
+            ),
+        ),
+        named="port of a bridge",
+    ),
+    Case(
+        "configuration_matches_a_missing_mac_address",
+        "v1",
+        (
+            Host(
+                f"{PAIR}; ip link set dev v1 address {MAC}; mkdir -p {IFCFG}; "
+                f"printf 'HWADDR={OTHER_MAC}\\nBOOTPROTO=dhcp\\n' > {IFCFG}/ifcfg-lan",
+                {"links": {"v1": nic()}},
+            ),
+        ),
+    ),
+    Case(
+        "name_belongs_to_another_nic",
+        "v2",
+        (
+            Host(
+                f"{PAIR}; ip link add v2 type veth peer name far2; ip link set dev v2 address {MAC} up; "
+                f"ip link set dev far2 up; mkdir -p {IFCFG}; "
+                f"printf 'DEVICE=v1\\nHWADDR={MAC}\\nBOOTPROTO=dhcp\\n' > {IFCFG}/ifcfg-v1",
+                {"links": {"v1": nic(), "v2": nic(slot=2)}},
+            ),
+        ),
+    ),
+    Case(
+        "bridged_frames_are_filtered",
+        "br0",
+        (Host(""), Host(f"{TWO_GUESTS}{FORWARD_DROPS}")),
+        "Do not filter bridged frames",
+        named="sysctl",
+        file=BRIDGE_NETFILTER,
+        program="nft",
+    ),
+    Case(
+        "bridged_frames_are_filtered",
+        "br0",
+        (
+            Host(""),
+            Host(
+                f"{TWO_GUESTS}{FORWARD_DROPS}; echo 0 > {BRIDGE_NETFILTER}; "
+                "ip link set dev br0 type bridge nf_call_iptables 1"
+            ),
+        ),
+        "Do not filter bridged frames",
+        named="option of the bridge",
+        file=BRIDGE_NETFILTER,
+        program="nft",
+    ),
+    Case(
+        "bridged_frames_are_filtered",
+        "br0",
+        (Host(""), Host(f"{TWO_GUESTS}{DOCKER_USER}")),
+        "Accept what stays on br0",
+        named="DOCKER-USER",
+        file=BRIDGE_NETFILTER,
+        program="iptables-nft",
+    ),
+    Case(
+        "bridged_frames_are_filtered",
+        "br0",
+        (
+            Host(""),
+            Host(f"{TWO_GUESTS}nft add table inet own; nft 'add chain inet own f {DROPPING}'"),
+        ),
+        "Accept what stays on br0",
+        named="nftables",
+        file=BRIDGE_NETFILTER,
+        program="nft",
+    ),
+    Case(
+        "received_packets_are_shaped",
+        "v1",
+        (
+            Host(
+                f"{PAIR}; ip link add ifb9 type veth peer name ifb8; ip link set dev ifb9 up; "
+                f"tc qdisc add dev ifb9 root {SHAPER}; tc qdisc add dev v1 clsact; "
+                "tc filter add dev v1 ingress protocol all pref 5 u32 match u32 0 0 "
+                "action mirred egress redirect dev ifb9",
+                {"links": {"v1": nic()}},
+            ),
+        ),
+    ),
+    Case(
+        "guests_are_not_forwarded",
+        "br0",
+        (Host(""), Host(f"{TWO_GUESTS}echo 0 > {BRIDGE_NETFILTER}{LIBVIRT_NETWORK}{FORWARD_DROPS}")),
+        named="libvirt and FORWARD",
+        file=BRIDGE_NETFILTER,
+        program="nft",
+    ),
+    Case(
+        "guests_are_not_forwarded",
+        "br0",
+        (Host(""), Host(f"{TWO_GUESTS}echo 0 > {BRIDGE_NETFILTER}{LIBVIRT_NETWORK}{DOCKER_USER}")),
+        named="libvirt and Docker",
+        file=BRIDGE_NETFILTER,
+        program="iptables-nft",
+    ),
     Case(
         "vmxnet3_offloads_a_tunnel",
         "v1",
@@ -390,6 +554,12 @@ CASES = (
         "lacp_has_no_partner",
         "bond0",
         (Host(BONDED.replace("$MODE", "802.3ad miimon 100 xmit_hash_policy layer2+3")),),
+        kind="bond",
+    ),
+    Case(
+        "bond_port_is_down",
+        "v2",
+        (Host(BONDED.replace("$MODE", "active-backup miimon 100") + "ip link set dev v2 down", {}),),
         kind="bond",
     ),
     Case(
@@ -694,6 +864,106 @@ CASES = (
             ),
         ),
     ),
+    Case(
+        "gateway_does_not_answer",
+        "v1",
+        (
+            Host("true", TWO_FAR_NICS),
+            Host(f"{TWO_WIRES} ip route add default via 10.0.1.253; {ASKED.format('203.0.113.9')}", TWO_NICS),
+        ),
+        filled="10.0.1.2",
+    ),
+    Case(
+        "gateway_does_not_answer",
+        "v1",
+        (
+            Host("true", TWO_FAR_NICS),
+            Host(
+                f"{TWO_WIRES} ip route add default via 10.9.0.1 dev v1 onlink metric 7; {ASKED.format('203.0.113.9')}",
+                TWO_NICS,
+            ),
+        ),
+        named="in another subnet",
+        filled="10.0.1.2",
+    ),
+    Case(
+        "gateway_is_outside_its_subnets",
+        "v1",
+        (
+            Host("true", TWO_FAR_NICS),
+            Host(
+                f"{TWO_WIRES} ip route add default via 10.0.1.2; ip address add 10.0.3.1/24 dev v1; "
+                "ip address del 10.0.1.1/24 dev v1",
+                TWO_NICS,
+            ),
+        ),
+        filled="10.0.3.2",
+    ),
+    Case(
+        "policy_rule_leads_to_an_empty_table",
+        "v2",
+        (Host(f"{TWO_SUBNETS} ip rule add from 10.0.2.2 table 77", TWO_NICS),),
+    ),
+    Case(
+        "policy_rule_leads_to_an_empty_table",
+        "v2",
+        (Host(f"{TWO_SUBNETS} ip rule add from 10.0.2.2 table 77", TWO_NICS),),
+        fix="Or remove the rule",
+        named="removed",
+    ),
+    Case(
+        "route_refuses_what_the_host_needs",
+        "v1",
+        (Host(f"{TWO_SUBNETS} ip route add unreachable 10.0.1.1", TWO_NICS),),
+    ),
+    Case(
+        "route_refuses_what_the_host_needs",
+        "",
+        (
+            Host(
+                f"{TWO_SUBNETS} ip route change default via 10.0.1.1 metric 0; ip route del default; "
+                "ip route add default via 10.0.1.1 metric 50; ip route add blackhole default metric 7",
+                TWO_NICS,
+            ),
+        ),
+        named="default route",
+    ),
+    Case(
+        "route_refuses_a_watched_host",
+        "v1",
+        (Host("true", TWO_FAR_NICS), Host(f"{TWO_WIRES} ip route add unreachable 10.0.1.2", TWO_NICS)),
+    ),
+    Case(
+        "route_refuses_a_watched_host",
+        "v1",
+        (Host("true", TWO_FAR_NICS), Host(f"{TWO_WIRES} ip rule add from 10.0.1.1 to 10.0.1.0/28 prohibit", TWO_NICS)),
+        named="by a rule",
+    ),
+    Case(
+        "watched_host_is_routed_by_another_nic",
+        "v1",
+        (
+            Host("true", TWO_FAR_NICS),
+            Host(f"{TWO_WIRES} ip route add 10.0.1.2 dev v2; {ASKED.format('10.0.1.2')}", TWO_NICS),
+        ),
+    ),
+    Case(
+        "part_of_a_subnet_is_routed_by_another_nic",
+        "v1",
+        (Host(f"{TWO_SUBNETS} ip route add 10.0.1.64/26 via 10.0.2.1 metric 3", TWO_NICS),),
+    ),
+    Case(
+        "router_advertisements_are_ignored",
+        "v1",
+        (
+            Host(
+                f"{PAIR}; ip address add 2001:db8::5/64 dev v1 nodad valid_lft 3600 preferred_lft 3600; "
+                "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding",
+                {"links": {"v1": nic()}},
+                ipv6=True,
+            ),
+        ),
+    ),
 )
 
 IRQ = "interrupts belong to the whole machine, and no link of a namespace has any"
@@ -705,9 +975,13 @@ ETHTOOL = "no link of a namespace has what this ethtool option sets"
 DAEMONS = "starts a daemon of the machine with systemctl"
 SYSFS = "writes to the PCI device in sysfs, which is that of the machine"
 VLANS = "bridge VLAN filtering, which the kernel of a test machine may lack: typed by hand in QEMU guests"
+TC_ACTIONS = "actions of tc, which the kernel of a test machine may lack"
 NOT_TYPED = {
     "bridge_mtu_exceeds_the_way_out": "containers get their MTU from their product when they are made again",
     "tunnel_packets_have_wrong_checksums": "what is counted depends on what other hosts send",
+    "received_packets_are_dropped_by_tc": TC_ACTIONS,
+    "packet_filter_limits_the_rate": DIAGNOSTIC,
+    "xdp_program_drops_packets": DIAGNOSTIC,
     "vlan_is_not_on_the_bridge_port": VLANS,
     "vlan_is_not_on_the_bridge": VLANS,
     "vlan_is_not_on_the_uplink": VLANS,
@@ -723,6 +997,9 @@ NOT_TYPED = {
     "health_reporter_has_an_error": DEVLINK,
     "port_function_rate_is_limited": DEVLINK,
     "port_function_is_inactive": DEVLINK,
+    "bond_does_not_know_the_speed_of_its_ports": "veth and tap report a speed, which cannot be set to unknown",
+    "untrusted_vf_receives_no_multicast": SRIOV,
+    "netplan_was_changed_and_not_applied": "netplan is not there",
     "lacp_port_is_not_in_use": "the partner, a switch, must accept it again",
     "drops_are_no_loss": DIAGNOSTIC,
     "pcie_link_is_below_its_ability": DIAGNOSTIC,
@@ -733,7 +1010,7 @@ NOT_TYPED = {
     "nic_is_reset_repeatedly": DIAGNOSTIC,
     "flow_table_drops_packets": DIAGNOSTIC,
     "virtual_function_is_removed_repeatedly": DIAGNOSTIC,
-    "configuration_names_a_missing_link": "ifup is not there, and which NIC is meant is known after it was renamed",
+    "firewall_zone_names_a_missing_interface": "firewalld is not there",
     "one_processor_takes_all_interrupts": IRQ,
     "nothing_spreads_interrupts": IRQ,
     "irqbalance_doubles_up_queues": IRQ,
@@ -802,6 +1079,9 @@ NOT_TYPED = {
     "port_refuses_a_request": SRIOV,
     "vf_was_made_while_its_port_was_down": SRIOV,
     "guest_uses_another_address_than_the_port": SRIOV,
+    "ipv6_fails_on_a_virtual_function": SRIOV,
+    "link_is_in_the_network_of_another": "cables are exchanged: test_crossed_cables_are_named_until_they_are_exchanged",
+    "watched_hosts_do_not_answer_each_other": DIAGNOSTIC,
     "virtual_functions_share_an_address": SRIOV,
 }
 """Rule → why none of its commands can be run in a namespace."""
@@ -811,6 +1091,7 @@ TYPED_ELSEWHERE = {
     "profile_is_generated": "test_the_generated_profile_gets_an_address_and_a_name",
     "profile_still_called_wired_connection": "test_a_saved_profile_with_the_generated_name",
     "no_profile_of_this_name": "test_any_name_of_a_profile_can_be_pasted",
+    "profile_was_changed_and_not_applied": "test_a_profile_that_was_changed_and_not_applied",
     "dhcp_never_answered": "test_dhcp_that_never_answers",
     "two_profiles_compete": "test_two_profiles_of_one_name",
     "profile_does_not_connect_by_itself": "test_a_device_disconnected_by_the_user",
@@ -825,6 +1106,13 @@ TYPED_ELSEWHERE = {
     "networkmanager_does_not_receive_lldp": "test_networkmanager_receives_lldp",
 }
 """Rule → the test with a real NetworkManager."""
+ROUTES_WITH_NETWORKMANAGER = "tests.rules.test_routes_with_networkmanager"
+ROUTES_TYPED_ELSEWHERE = {
+    "default_route_is_missing": "test_a_deleted_default_route",
+    "profile_has_lost_its_nic": "test_a_nic_that_disappears_while_its_profile_is_active",
+    "route_of_the_profile_is_missing": "test_a_deleted_route_of_the_profile",
+}
+"""As well."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -835,6 +1123,10 @@ def test_the_finding_is_gone_after_its_commands(case: Case) -> None:
         pytest.skip(reason)
     if case.kind and not has_link_kind(case.kind):
         pytest.skip(f"this kernel has no links of kind {case.kind}")
+    if case.file and not os.path.exists(case.file):
+        pytest.skip(f"this kernel has no {case.file}")
+    if case.program and shutil.which(case.program) is None:
+        pytest.skip(f"{case.program} is not installed")
     with running_hosts(case.hosts) as made:
         wait_until(lambda: find_finding(made, case.rule, case.subject))
         finding = find_finding(made, case.rule, case.subject)
@@ -845,7 +1137,7 @@ def test_the_finding_is_gone_after_its_commands(case: Case) -> None:
         fix = fix_of(finding, case.fix)
         commands = step_texts(fix.commands)
         if case.filled:
-            commands = [line.replace("'<ADDRESS/PREFIX>'", case.filled) for line in commands]
+            commands = [PLACEHOLDERS.sub(case.filled, line) for line in commands]
         assert not any("'<" in line for line in commands), fix
         where = place if fix.where == "here" else next(one for one in made if one is not place)
         where.run_in_bash(commands)
@@ -952,6 +1244,99 @@ def packets_of_v2(place: RunningHost) -> tuple[int, int]:
     return link["stats64"]["tx"]["packets"], link["stats64"]["rx"]["packets"]
 
 
+CROSSED = f"""
+for i in 1 2; do
+  ip link add v$i type veth peer name p$i netns $OTHER
+  {PEER} ip link set dev p$i up; ip link set dev v$i up; ip address add 10.0.$i.1/24 dev v$i
+done
+{PEER} ip address add 10.0.1.2/24 dev p2; {PEER} ip address add 10.0.2.2/24 dev p1
+{ASKED.format("10.0.1.2")}; {ASKED.format("10.0.2.2")}
+"""
+EXCHANGED = """
+ip neigh flush all; ip address del 10.0.1.2/24 dev p2; ip address del 10.0.2.2/24 dev p1
+ip address add 10.0.1.2/24 dev p1; ip address add 10.0.2.2/24 dev p2
+"""
+
+
+def test_crossed_cables_are_named_until_they_are_exchanged() -> None:
+    """The addresses are exchanged in place of the cables. Both hosts must have seen each other again."""
+    reason = why_no_namespaces() or why_no_networkmanager()
+    if reason is not None:
+        pytest.skip(reason)
+    with running_hosts((Host("true", TWO_FAR_NICS), Host(CROSSED, TWO_NICS))) as (far, near):
+        rule = "link_is_in_the_network_of_another"
+        wait_until(lambda: find_finding((far, near), rule, "v1"))
+        finding = find_finding((far, near), rule, "v1")
+        assert finding is not None and finding.severity == "critical" and finding.host == "b"
+        assert find_finding((near,), rule, "v1") is None, "one host alone does not show it"
+        far.run_in_bash([EXCHANGED])
+        near.run_in_bash(["ip neigh flush all", ASKED.format("10.0.1.2"), ASKED.format("10.0.2.2")])
+        wait_until(lambda: find_finding((far, near), rule, "v1") is None)
+
+
+def test_all_nics_in_one_segment_are_no_crossed_cables() -> None:
+    """Any NIC answers ARP for the address of any other one there."""
+    reason = why_no_namespaces() or why_no_networkmanager()
+    if reason is not None:
+        pytest.skip(reason)
+    one_switch = f"""
+    for i in 1 2; do
+      {PEER} ip link add p$i type veth peer name s$i; {PEER} ip link set dev s$i master sw up
+      ip link add v$i type veth peer name q$i netns $OTHER; {PEER} ip link set dev q$i master sw up
+      {PEER} ip link set dev p$i up; ip link set dev v$i up
+      {PEER} ip address add 10.0.$i.2/24 dev p$i; ip address add 10.0.$i.1/24 dev v$i
+    done
+    """
+    switch = Host("ip link add sw type bridge; ip link set dev sw up", TWO_FAR_NICS)
+    with running_hosts((switch, Host(one_switch, TWO_NICS))) as (far, near):
+
+        def has_answers() -> bool:
+            routing = near.read_facts().inventory.routing
+            answered = {one.address for one in routing.neighbours if one.mac} if routing is not None else set()
+            return {"10.0.1.2", "10.0.2.2"} <= answered
+
+        for _ in range(5):  # whichever NIC answers first
+            near.run_in_bash(["ip neigh flush all", ASKED.format("10.0.1.2"), ASKED.format("10.0.2.2")])
+            wait_until(has_answers)
+            assert find_finding((far, near), "link_is_in_the_network_of_another", "v1") is None
+
+
+ADVERTISE = """
+import socket, struct
+with socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6) as s:
+    index = socket.if_nametoindex("p1")
+    s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, 255)
+    s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+    prefix = struct.pack("!BBBBIII", 3, 4, 64, 0xc0, 2592000, 604800, 0) + socket.inet_pton(10, "2001:db8:1::")
+    s.sendto(struct.pack("!BBHBBHII", 134, 0, 0, 64, 0, 1800, 0, 0) + prefix, ("ff02::1", 0, 0, index))
+"""
+
+
+def test_the_route_of_a_router_returns_after_the_command() -> None:
+    """Forwarding removes the default route, the next advertisement is ignored, and one after the command is not."""
+    reason = why_no_namespaces() or why_no_networkmanager()
+    if reason is not None:
+        pytest.skip(reason)
+    rule = "router_advertisements_are_ignored"
+    router, host = Host("true", ipv6=True), Host(BETWEEN, {"links": {"v1": nic()}}, ipv6=True)
+    with running_hosts((router, host)) as (far, near):
+
+        def gateway() -> bool:
+            """Another advertisement, and whether there is a default route then."""
+            far.manager.run([sys.executable, "-c", ADVERTISE], check=False)  # at first without a link-local address
+            return any(one.family == "ipv6" for one in near.read_facts().links_by_name["v1"].default_routes)
+
+        wait_until(gateway)
+        assert find_finding((near,), rule, "v1") is None
+        near.run_in_bash(["sysctl -qw net.ipv6.conf.all.forwarding=1"])
+        assert not gateway() and not gateway()
+        finding = find_finding((near,), rule, "v1")
+        assert finding is not None and finding.severity == "critical"
+        near.run_in_bash(fix_of(finding, "").commands)
+        wait_until(gateway)
+        assert find_finding((near,), rule, "v1") is None
+
+
 # --------------------------------------------------------------------------------------------------- every rule listed
 
 
@@ -968,8 +1353,9 @@ def rules_with_commands() -> set[str]:
 
 
 def test_every_rule_with_commands_is_tested_or_listed_with_a_reason() -> None:
-    typed = {case.rule for case in CASES} | set(TYPED_ELSEWHERE)
+    typed = {case.rule for case in CASES} | set(TYPED_ELSEWHERE) | set(ROUTES_TYPED_ELSEWHERE)
     assert typed.isdisjoint(NOT_TYPED)
     assert rules_with_commands() == typed | set(NOT_TYPED)
-    elsewhere = importlib.import_module(WITH_NETWORKMANAGER)
-    assert all(hasattr(elsewhere, test) for test in TYPED_ELSEWHERE.values())
+    for name, tests in ((WITH_NETWORKMANAGER, TYPED_ELSEWHERE), (ROUTES_WITH_NETWORKMANAGER, ROUTES_TYPED_ELSEWHERE)):
+        elsewhere = importlib.import_module(name)
+        assert all(hasattr(elsewhere, test) for test in tests.values())

@@ -4,7 +4,7 @@
 removes, anything else replaces (JSON merge patch).
 
     base                                      name of another host
-    time                                      of the inventory: seconds since boot
+    time, wall                                of the inventory: seconds since boot, since the epoch
     name, hello, platform, services, settings as the records of the same names
     links    {"ens224": {fields of Link}}     default: ifindex by order, Ethernet, up, MTU 1500
     pci      {"0000:02:00.0": {...}}          PciFunction
@@ -13,8 +13,12 @@ removes, anything else replaces (JSON merge patch).
     networkd {"ens224": {...}}
     lldp {"ens224": [{...}]}                  LldpNeighbour
     listened {"ens224": {...}}                LldpNeighbour, null: nothing was received while listening
+    routing {"neighbours": [{...}], "routes": [{...}], "rules": [{...}], "name_servers": [...]}
+                                              Neighbour, TableRoute, PolicyRule; links by name in "ifindex"; defaults:
+                                              reachable, unicast in the table main by ip-route(8), a rule with a table
     configuration, stopped_managers, iommu, forwarding, devlink, messages as lists of records (links by ifindex there)
     before [{...}]                            earlier states: each is merged into the host, and was its inventory
+    filters {"chains": {"ip filter FORWARD": {"policy": "drop", "rules": ["in br0 accept 12"]}}}, see `filter_rule`
     counters {"start": {...}, "per_second": {...}, "samples": 10}
 
 Counters are by name: links and driver by interface, cpus, softnet and softirqs by CPU, interrupts by number and CPU,
@@ -204,7 +208,7 @@ def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
         ]
     written = {
         "time": host.get("time", 0.0),
-        "wall": 0.0,
+        "wall": host.get("wall", 0.0),
         "took": 0.1,
         "reason": "start",
         "platform": {**PLATFORM, **host.get("platform", {})},
@@ -222,13 +226,80 @@ def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
         "forwarding": host.get("forwarding", []),
         "messages": host.get("messages", []),
         "devlink": host.get("devlink", []),
+        "filters": filters_of(host.get("filters", {})),
         "unreadable": host.get("unreadable", {}),
+        "routing": routing_of(host.get("routing"), ifindexes),
         "lldp": {
             ifindexes[name]: [{"source": "lldpd", **one} for one in found]
             for name, found in host.get("lldp", {}).items()
         },
     }
     return msgspec.convert(written, Inventory, strict=False), ifindexes
+
+
+ROUTE: dict[str, Any] = {"type": "unicast", "table": 254, "protocol": 3}
+
+
+def routing_of(routing: dict[str, Any] | None, ifindexes: dict[str, int]) -> dict[str, Any] | None:
+    """The record, with the indexes of the links; without what belongs to a link that the host does not have."""
+    if routing is None:
+        return None
+
+    def is_there(one: dict[str, Any]) -> bool:
+        return one.get("ifindex") is None or one["ifindex"] in ifindexes
+
+    indexed = {
+        part: [{**one, "ifindex": ifindexes.get(one.get("ifindex"))} for one in routing.get(part, ()) if is_there(one)]
+        for part in ("neighbours", "routes")
+    }
+    neighbours = [{"nud_state": "reachable", **one} for one in indexed["neighbours"]]
+    routes = [{**ROUTE, "family": family_of(one["destination"]), **one} for one in indexed["routes"]]
+    rules = [{"family": "ipv4", "action": "table", **one} for one in routing.get("rules", ())]
+    return {**routing, "neighbours": neighbours, "routes": routes, "rules": rules}
+
+
+def family_of(address: str) -> str:
+    return "ipv6" if ":" in address else "ipv4"
+
+
+def filters_of(filters: dict[str, Any]) -> dict[str, Any]:
+    """Packet filters whose chains are by ``FAMILY TABLE NAME`` and whose rules are lines, see `filter_rule`."""
+    chains = []
+    for place, fields in filters.get("chains", {}).items():
+        family, table, name = place.split()
+        rules = [filter_rule(line) for line in fields.get("rules", ())]
+        chains.append({"backend": "nft", "family": family, "table": table, "name": name, **fields, "rules": rules})
+    return {**filters, "chains": chains}
+
+
+def filter_rule(line: str) -> dict[str, Any]:
+    """``in br0 out !br1 state established,related accept 12``: conditions, verdict, target, packets.
+    ``_`` is a blank in a value."""
+    rule: dict[str, Any] = {"conditions": []}
+    words = line.split()
+    while words:
+        word = words.pop(0)
+        if word in VERDICTS:
+            rule["verdict"] = word
+            if word in ("jump", "goto", "unknown"):
+                rule["target"] = words.pop(0)
+        elif word.isdecimal():
+            rule["packets"] = int(word)
+        elif word in BARE_CONDITIONS:
+            rule["conditions"].append({"what": word})
+        else:
+            values = words.pop(0)
+            condition = {
+                "what": word,
+                "values": values.lstrip("!").replace("_", " ").split(","),
+                "negated": values.startswith("!"),
+            }
+            rule["conditions"].append(condition)
+    return rule
+
+
+VERDICTS = ("accept", "drop", "reject", "return", "jump", "goto", "unknown")
+BARE_CONDITIONS = ("bridged", "mark", "other")
 
 
 def counters_of(rates: dict[str, Any], ifindexes: dict[str, int], inventory: Inventory) -> list[Counters]:

@@ -18,6 +18,7 @@ from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
+from nictop.model.text.words import NOT_READ_YET
 from nictop.probe.changes.grammar.actions import MAX_IDENTIFY_SECONDS
 from nictop.probe.records import Interrupt, Link, PciFunction
 from nictop.rules import RULES, Finding, Fix, HostFacts
@@ -25,17 +26,26 @@ from nictop.rules.fixes.affinity import interrupt_cpus, is_assigned_by_kernel
 from nictop.rules.fixes.commands import command, echo
 from nictop.rules.fixes.interrupt_managers import READ_ONLY_NOTE, assignment_fix, boot_fix, exclusion_fix
 from nictop.rules.fixes.persistence import ethtool_fixes
+from nictop.rules.sources import missing, reason_text
 
+WAIT_HINT = "The commands depend on it, and appear here as soon as it has been read."
+UNKNOWN_HINT = "The commands depend on it: without it they could be wrong."
 VF_PERSISTENCE_RULE = "virtual_functions_are_not_persistent"
 """The rule whose fixes create VFs at every boot."""
+
+
+class NotKnown(NictopError):
+    """A source on which the commands depend has not been read yet, or could not be read."""
 
 
 def give_address(host: HostFacts, link: Link, request: AddressRequest) -> ChangeJob:
     """Set the address of a NIC in its NetworkManager profile, which is renamed and bound to it, or in a new profile. On
     a host without NetworkManager: until reboot, with the fixes that make it persistent."""
+    require_sources(host, link, "networkmanager")
     check_address(host, link, request)
     lasting: tuple[Fix, ...] = ()
     if host.inventory.networkmanager is None:
+        require_sources(host, link, "configuration", "networkd", "services")
         fix, how = address_now(link, request), "until reboot"
         lasting = address_files(host, link, request)
     else:
@@ -58,8 +68,18 @@ def give_address(host: HostFacts, link: Link, request: AddressRequest) -> Change
     return ChangeJob(host.name, f"set IP address of {link.name} ({how})", link.name, fix, lasting, proof=proof)
 
 
+def require_sources(host: HostFacts, link: Link, *sources: str) -> None:
+    """Raises `NotKnown` if one of the sources (`rules.sources`), on which the commands depend, is not known."""
+    for source in sources:
+        for subject, why in missing(source, host, ""):
+            if subject in ("", link.name):
+                hint = WAIT_HINT if why.detail == NOT_READ_YET else UNKNOWN_HINT
+                raise NotKnown(f"{host.name}: {reason_text(source, why)}", hint)
+
+
 def use_queues(host: HostFacts, link: Link, queues: int) -> ChangeJob:
     """Set the number of queues in each direction (``ethtool -L``)."""
+    require_sources(host, link, "ethtool.channels")
     channels = link.ethtool.channels
     if channels is None:
         raise NictopError(f"{clean(link.name)}: the driver does not support setting the number of queues")
@@ -120,6 +140,7 @@ def _lasting_vfs(host: HostFacts, function: PciFunction, number: int) -> tuple[F
 
 def spread_interrupts(host: HostFacts, link: Link, cpus: Sequence[int]) -> ChangeJob:
     """Set the affinity of the interrupts of a NIC to these CPUs, one after the other (`interrupt_cpus`)."""
+    require_sources(host, link, "platform", "interrupts")
     online = parse_cpu_list(host.inventory.platform.online_cpus) or ()
     wanted = tuple(dict.fromkeys(cpus))
     if not wanted or not set(wanted) <= set(online):

@@ -22,6 +22,8 @@ examples:
   nictop path vm1 vm2 --port 5201       may a traffic test use this port?
   nictop path vm1 vm2 --sudo            also duplicate addresses, and what a
                                         firewall or rp_filter drops
+  nictop path vm1 vm2 --observe root@pve
+                                        also what their hypervisor drops
   nictop path --list                    saved results: each test is saved
   nictop report 3fa2                    a saved result as a report
 
@@ -44,6 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_access_options(parser)
     ends = parser.add_argument_group("endpoints")
     add_endpoint_options(ends, {"": "first host", "peer-": "second host"})
+    ends.add_argument(
+        "--observe", action="append", default=[], metavar="HOST", help="also read this host, such as the hypervisor"
+    )
     ends.add_argument("--port", metavar="PORT", help="UDP and TCP port of the test (default: any free one)")
     group = parser.add_argument_group("output")
     group.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
@@ -134,7 +139,7 @@ def _test(options: argparse.Namespace) -> PathReport:
     from nictop.cli.traffic.hosts import one_host, sessions_of
     from nictop.hosts.observe import HOSTS_TIMEOUT
     from nictop.hosts.session import running
-    from nictop.hosts.specification import configuration_path, read_configuration
+    from nictop.hosts.specification import configuration_path, read_configuration, requested_hosts
     from nictop.traffic.path.result import PathRequest
     from nictop.traffic.path.session import PathSession
     from nictop.traffic.plan.quantities import parse_whole_number
@@ -144,6 +149,7 @@ def _test(options: argparse.Namespace) -> PathReport:
         raise NictopError(f"--port must be 1 to 65535, not {port}")
     known = read_configuration(configuration_path(os.environ))
     hosts = [one_host(options.host, "first host", known), one_host(options.peer, "second host", known)]
+    observed = requested_hosts(options.observe, known) if options.observe else ()
     request = PathRequest(
         hosts[0].label,
         hosts[1].label,
@@ -156,7 +162,7 @@ def _test(options: argparse.Namespace) -> PathReport:
     )
 
     async def test() -> PathReport:
-        sessions = sessions_of(options, dict.fromkeys(hosts))
+        sessions = sessions_of(options, dict.fromkeys([*hosts, *observed]))
         async with running(*sessions):
             return await PathSession(request, sessions, timeout=HOSTS_TIMEOUT).run(output.print_status)
 

@@ -48,7 +48,7 @@ def run_plain(options: argparse.Namespace, request: RunRequest) -> int:
 
 def exit_code(runs: Sequence[StoredRun], why: str) -> int:
     """0 when every run came to its end and carried data in each direction."""
-    has_failed = any(one.result.failure is not None or one.result.empty_flows for one in runs)
+    has_failed = any(one.result.failure is not None or not one.result.has_carried for one in runs)
     return EXIT_FAILED if why or not runs or has_failed else 0
 
 

@@ -6,6 +6,7 @@ Reads nothing; returns sections of unsanitized text.
 from __future__ import annotations
 
 from nictop.model.devices.bridges import bridge_of, default_pvid, filters_vlans, vlans_text
+from nictop.model.facts.filters import netfilter_facts
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import IFF_UP, Tone, on_off
@@ -44,6 +45,7 @@ def _bridge(bridge: Link, snapshot: Snapshot) -> tuple[Section, ...]:
             parts += [str(bridge.details.get("bridge_vlan_protocol", "802.1Q"))]
             parts += [f"default PVID {default or 'none'}"] if default is not None else []
         facts.append(Fact("Filtering", " · ".join(parts)))
+    facts += netfilter_facts(bridge, snapshot)
     if filtering and bridge.bridge_vlans is not None:
         facts.append(Fact("VLANs of host", vlans_text(bridge.bridge_vlans)))
     ports = sorted((one for one in snapshot.links.values() if one.master == bridge.ifindex), key=lambda one: one.name)

@@ -14,6 +14,7 @@ from nictop.model.facts.counters import counter_sections
 from nictop.model.facts.devlink import devlink_section
 from nictop.model.facts.esxi import machine_section
 from nictop.model.facts.ethtool import ethtool_sections
+from nictop.model.facts.filters import filter_section
 from nictop.model.facts.hardware import (
     VFIO_DRIVER,
     aspm_text,
@@ -30,6 +31,7 @@ from nictop.model.facts.kernel_log import kernel_log_section, other_messages_sec
 from nictop.model.facts.links import address_section, driver_section, state_section
 from nictop.model.facts.lldp import lldp_sections
 from nictop.model.facts.profiles import host_profile_sections, profile_sections
+from nictop.model.facts.routing import routing_section
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.facts.summary import summary_section
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
@@ -129,7 +131,9 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
     errors = [Fact("Error", trouble.message, "warn") for trouble in snapshot.troubles]
     machines = machine_section(snapshot) if is_esxi(platform) else ()
     messages = other_messages_section(snapshot)
-    return (*section("Host", [*facts, *failed, *errors]), *machines, *host_profile_sections(snapshot), *messages)
+    host = section("Host", [*facts, *failed, *errors])
+    network = (*routing_section(snapshot), *filter_section(snapshot))
+    return (*host, *machines, *network, *host_profile_sections(snapshot), *messages)
 
 
 def _failed(snapshot: Snapshot) -> list[tuple[str, Unreadable]]:

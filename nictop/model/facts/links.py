@@ -5,10 +5,12 @@ Reads nothing; returns sections of unsanitized text.
 
 from __future__ import annotations
 
+from nictop.model.devices.ingress_limits import ingress_limits, limit_text
 from nictop.model.devices.ipv4_conf import ipv4_conf, ipv4_conf_text
 from nictop.model.devices.offered_mtu import offered_mtu
 from nictop.model.devices.traffic_control import impairs, qdisc_text
 from nictop.model.facts.lldp import no_neighbour_facts
+from nictop.model.facts.routing import expiry_text, neighbour_facts
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.snapshot import ARPHRD_ETHER, ARPHRD_VOID, Snapshot
 from nictop.model.text import units
@@ -77,11 +79,30 @@ def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
         is_impaired = impairs(one, None) and not is_virtual(link)
         dropped = f" · dropped {units.count(one.dropped)}" if one.dropped else ""
         facts.append(Fact("Traffic control", qdisc_text(one) + place + dropped, "warn" if is_impaired else "normal"))
+    facts += _filter_facts(link)
     if link.flags & IFF_PROMISC or link.promiscuity:
         facts.append(Fact("Promiscuous", f"on (promiscuity {link.promiscuity})"))
     if link.type == ARPHRD_ETHER:
         facts += _switched_off(link)
     return section("Link", facts)
+
+
+def _filter_facts(link: Link) -> list[Fact]:
+    """Filters of tc, and an XDP program."""
+    facts = []
+    limits = ingress_limits(link)
+    for limit in limits[:MAX_QDISC_LINES]:
+        counted = f" · dropped {units.count(limit.action.dropped)}" if limit.action.dropped else ""
+        place = f"{limit.filter.hook}: {limit_text(limit)}{counted}"
+        facts.append(Fact("tc filter", place, "warn" if limit.action.dropped and not is_virtual(link) else "normal"))
+    others = [one for one in link.tc_filters if all(limit.filter is not one for limit in limits)]
+    names = sorted({f"{one.hook} {one.name or one.kind}" for one in others})
+    if names:
+        facts.append(Fact("tc filters", ", ".join(names[:MAX_QDISC_LINES])))
+    if link.xdp is not None:
+        program = f" · id {link.xdp_program}" if link.xdp_program is not None else ""
+        facts.append(Fact("XDP program", f"{link.xdp} mode{program}"))
+    return facts
 
 
 def _switched_off(link: Link) -> list[Fact]:
@@ -190,7 +211,9 @@ def address_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     if conf:
         facts.append(Fact("IPv4 sysctls", conf))
     failed = _source_failure(snapshot, "routes")
-    facts += [_route(one) for one in link.default_routes] or [Fact("Default route", failed or "none", "dim")]
+    expiry = expiry_text(link, snapshot)
+    facts += [_route(one, expiry) for one in link.default_routes] or [Fact("Default route", failed or "none", "dim")]
+    facts += neighbour_facts(link, snapshot)
     return section("Addresses", facts)
 
 
@@ -215,10 +238,11 @@ def _address(address: Address) -> Fact:
     )
 
 
-def _route(route: DefaultRoute) -> Fact:
+def _route(route: DefaultRoute, expiry: str) -> Fact:
     gateway = f"via {route.gateway}" if route.gateway else "on-link"
     table = "" if route.table == 254 else f", table {route.table}"
-    return Fact("Default route", f"{route.family.replace('ip', 'IP')} {gateway}, metric {route.metric}{table}")
+    end = f", {expiry}" if expiry and route.family == "ipv6" else ""
+    return Fact("Default route", f"{route.family.replace('ip', 'IP')} {gateway}, metric {route.metric}{table}{end}")
 
 
 def driver_section(link: Link, pci: PciFunction | None) -> tuple[Section, ...]:

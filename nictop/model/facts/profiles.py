@@ -69,6 +69,8 @@ def _manager(manager: LinkManager, link: Link, matches: ProfileMatches, inventor
     device = matches.device(link)
     if device is not None and manager.name == "NetworkManager" and not device.autoconnect:
         facts.append(Fact("Autoconnect", "off for this device (until a profile is activated manually)", "warn"))
+    if device is not None and device.applied is not None:
+        facts.append(Fact("Applied", "settings from before the last change of the profile", "warn"))
     why = inventory.unreadable.get("networkmanager")
     if why is not None:
         facts.append(Fact("NetworkManager", absence_reason(why, None), "warn"))

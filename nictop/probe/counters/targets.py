@@ -31,7 +31,7 @@ VOLATILE_FIELDS = frozenset(
     (
         *("time", "wall", "took", "reason"),
         *("counters", "driver_counters", "optics", "reassembly", "frequencies", "tables"),
-        *("dropped", "checksum_errors"),
+        *("dropped", "checksum_errors", "expires", "nud_state", "since_update"),
     )
 )
 """Record fields that differ in every inventory; not in the digest."""

@@ -26,8 +26,10 @@ from nictop.probe.records import (
     LldpNeighbour,
     NetworkdLink,
     NetworkManager,
+    PacketFilters,
     PciFunction,
     Platform,
+    Routing,
     Services,
     Settings,
     StoppedManager,
@@ -38,7 +40,7 @@ from nictop.probe.records import (
 Result = TypeVar("Result")
 MACHINE_SOURCES = (
     *("queues", "qdiscs", "bridge_vlans", "bonds", "teams", "ethtool", "messages", "services", "platform", "settings"),
-    *("iommu", "forwarding", "devlink"),
+    *("iommu", "forwarding", "devlink", "routing", "filters"),
 )
 MANAGER_SOURCES = ("networkmanager", "networkd", "configuration", "stopped_managers", "lldp")
 """Sources that are read in a second and a third step, after links, interrupts and threads, which the counters need. The
@@ -66,6 +68,8 @@ READERS = {
     "read_iommu": ("iommu", "pci.iommu_groups"),
     "read_forwarding": ("forwarding", "links.forwarding"),
     "read_devlink": ("devlink", "pci.devlink"),
+    "read_routing": ("routing", "routing.reader"),
+    "read_filters": ("filters", "filters.reader"),
     "read_lldp": ("lldp", "lldp.daemons"),
     "read_networkmanager": ("networkmanager", "managers.networkmanager"),
     "read_networkd": ("networkd", "managers.networkd"),
@@ -198,6 +202,9 @@ def add_settings(
     iommu: tuple[IommuGroup, ...] = sources.read("read_iommu", (), pci, sys)
     forwarding: tuple[ForwardingEntry, ...] = sources.read("read_forwarding", (), links, pci)
     devlink: tuple[DevlinkDevice, ...] = sources.read("read_devlink", ())
+    no_routing: Routing | None = None
+    routing = sources.call("read_routing", no_routing, roots.etc, roots.run)
+    filters: PacketFilters = sources.read("read_filters", PacketFilters(), links, sys, proc)
     return replace(
         inventory,
         platform=platform,
@@ -209,6 +216,8 @@ def add_settings(
         forwarding=forwarding,
         messages=messages,
         devlink=devlink,
+        routing=routing,
+        filters=filters,
     )
 
 

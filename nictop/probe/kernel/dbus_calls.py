@@ -1,20 +1,20 @@
 """Method calls on the system bus, several in flight at once, over a Unix socket; jeepney encodes and decodes them.
 
-A call times out when nothing is received for a while and the process of the service does not use CPU either: a busy
-service on a slow host gets more time. Yields `DbusReply`.
+A call times out when nothing is received for a while, neither the service nor the bus uses CPU, and the host has idle
+CPUs (`waiting`): a busy service on a slow host gets more time. Yields `DbusReply`.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from nictop.probe.inventory.child import cpu_time
 from nictop.probe.kernel import dbus_wire as bus
+from nictop.probe.kernel.waiting import Wait
 
 MAX_REPLY_BYTES = 32 * 1024 * 1024
 """Bytes in one message: enough for about ten thousand devices."""
@@ -38,16 +38,16 @@ class BusConnection:
     """A connection to the bus at `address`, closed at the end of a ``with``.
 
     Every method raises OSError, EOFError when the bus closes the connection, ValueError for a malformed message, and
-    ImportError without jeepney. TimeoutError: nothing was received for `limit` seconds and the service passed to
-    `wait_for` used no CPU time, or `longest` seconds have passed since the connection was made. `proc`: root of procfs,
-    for the state of that service's process.
+    ImportError without jeepney. TimeoutError: nothing was received for `limit` seconds, in which the host was not busy
+    and neither the bus nor the service passed to `wait_for` used CPU time, or `longest` seconds have passed since the
+    connection was made. `proc`: root of procfs.
     """
 
     def __init__(self, address: str, limit: float, *, longest: float = 0.0, proc: str = "/proc") -> None:
-        begin = time.monotonic()
-        self._limit, self._deadline, self._proc = limit, begin + max(limit, longest), proc
-        self._wait_end = begin + limit
-        self._service_pid, self._service_cpu_time = 0, 0.0
+        self._proc = proc
+        self._wait = Wait(limit, longest, proc=proc)
+        self._workers: dict[int, float] = {}
+        """Process id of the service and of the bus → CPU seconds that it had used when the wait began."""
         self._serial = 0
         self._buffer = bytearray()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -82,14 +82,19 @@ class BusConnection:
         replies = dict(self.each(service, calls))
         return [replies[number] for number in sorted(replies)]
 
-    def each(self, service: str, calls: Iterable[tuple[str, str, str]]) -> Iterator[tuple[int, DbusReply]]:
-        """(index of the call, its reply), in the order of arrival: replies received before an error are yielded."""
+    def each(
+        self, service: str, calls: Iterable[tuple[str, str, str]], arguments: tuple[str, tuple[Any, ...]] = ("", ())
+    ) -> Iterator[tuple[int, DbusReply]]:
+        """(index of the call, its reply), in the order of arrival: replies received before an error are yielded.
+
+        `arguments`: signature and body of every call.
+        """
         jeepney = self._jeepney
         pending = {}
         data = b""
         for number, (path, interface, method) in enumerate(calls):
             self._serial += 1
-            message = jeepney.new_method_call(jeepney.DBusAddress(path, service, interface), method)
+            message = jeepney.new_method_call(jeepney.DBusAddress(path, service, interface), method, *arguments)
             message.header.flags = jeepney.MessageFlag.no_auto_start
             data += message.serialise(self._serial)
             pending[self._serial] = number
@@ -100,16 +105,19 @@ class BusConnection:
                 yield pending.pop(serial), reply
 
     def wait_for(self, service: str) -> None:
-        """Extend the timeout from now on while the process that owns the bus name `service` uses CPU time."""
-        self._serial += 1
-        serial = self._serial
-        self._send(bus.bus_method_call("GetConnectionUnixProcessID", serial, service))
-        while True:
+        """Extend the timeout from now on while the process that owns the bus name `service`, or the bus, uses CPU
+        time."""
+        pending = []
+        for name in (service, bus.BUS_NAME):
+            self._serial += 1
+            pending.append(self._serial)
+            self._send(bus.bus_method_call("GetConnectionUnixProcessID", self._serial, name))
+        while pending:
             number, reply = self._next_reply()
-            if number == serial:
-                self._service_pid = reply.body[0] if reply.body and isinstance(reply.body[0], int) else 0
-                self._service_cpu_time = cpu_time(self._service_pid)
-                return
+            if number in pending:
+                pending.remove(number)
+                if reply.body and isinstance(reply.body[0], int):
+                    self._workers[reply.body[0]] = cpu_time(reply.body[0])
 
     def _send(self, data: bytes) -> None:
         self._set_timeout()
@@ -164,28 +172,22 @@ class BusConnection:
         if not part:
             raise EOFError("the bus closed the connection")
         self._buffer += part
-        self._wait_end = min(time.monotonic() + self._limit, self._deadline)
+        self._wait.restart()
 
     def _extend_wait(self) -> None:
-        """Allow another `limit` seconds if the service has used CPU time or is running; else raise TimeoutError."""
-        if not self._service_pid:
-            raise TimeoutError
-        used, state = cpu_time(self._service_pid), process_state(self._service_pid, self._proc)
-        if state in ("T", "t"):
-            raise TimeoutError(f"its process {self._service_pid} is stopped")
-        if used <= self._service_cpu_time and state not in ("R", "D"):
-            raise TimeoutError
-        now = time.monotonic()
-        if now >= self._deadline:
-            raise TimeoutError("busy for too long")
-        self._service_cpu_time, self._wait_end = used, min(now + self._limit, self._deadline)
+        """Wait longer if a worker has used CPU time or is running, or the host is busy; else raise TimeoutError."""
+        is_worked_on = False
+        for pid, before in self._workers.items():
+            used, state = cpu_time(pid), process_state(pid, self._proc)
+            if state in ("T", "t"):
+                raise TimeoutError(f"its process {pid} is stopped")
+            is_worked_on = is_worked_on or used > before or state in ("R", "D")
+            self._workers[pid] = used
+        self._wait.extend(is_worked_on=is_worked_on)
 
     def _set_timeout(self) -> None:
-        """Let the next socket operation time out at `_wait_end`. Raises TimeoutError when that has passed."""
-        remaining = self._wait_end - time.monotonic()
-        if remaining <= 0:
-            raise TimeoutError
-        self._socket.settimeout(remaining)
+        """Let the next socket operation time out at the end of the wait. Raises TimeoutError when that has passed."""
+        self._socket.settimeout(self._wait.remaining())
 
 
 def process_state(pid: int, proc: str = "/proc") -> str:

@@ -53,6 +53,7 @@ from nictop.probe.records.ethtool import (
     Rings,
     Rss,
 )
+from nictop.probe.records.filters import FilterCondition, FilterRule, PacketChain, PacketFilters
 from nictop.probe.records.links import (
     Address,
     Channel,
@@ -62,9 +63,12 @@ from nictop.probe.records.links import (
     Qdisc,
     Queue,
     SubnetRoute,
+    TcAction,
+    TcFilter,
     VirtualFunction,
 )
 from nictop.probe.records.lldp import LldpListening, LldpNeighbour
+from nictop.probe.records.losses import LossCount
 from nictop.probe.records.machine import (
     ForwardingEntry,
     Interrupt,
@@ -95,6 +99,7 @@ from nictop.probe.records.path import (
     TrafficPath,
 )
 from nictop.probe.records.pci import PcieErrors, PcieLink, PciFunction, Sriov
+from nictop.probe.records.routing import Neighbour, PolicyRule, Routing, TableRoute
 from nictop.probe.records.traffic import (
     BusyThread,
     FilterChain,
@@ -152,6 +157,8 @@ __all__ = [
     "Feature",
     "Fec",
     "FilterChain",
+    "FilterCondition",
+    "FilterRule",
     "Firewalls",
     "ForwardingEntry",
     "GeneratorFloor",
@@ -172,14 +179,18 @@ __all__ = [
     "LinkState",
     "LldpListening",
     "LldpNeighbour",
+    "LossCount",
     "MachineInterrupt",
     "ManagedDevice",
     "Module",
     "Napi",
+    "Neighbour",
     "NetworkManager",
     "NetworkManagerConfiguration",
     "NetworkdLink",
     "Optics",
+    "PacketChain",
+    "PacketFilters",
     "PathListener",
     "PathReplies",
     "PathSize",
@@ -190,6 +201,7 @@ __all__ = [
     "PcieLink",
     "PlannedAction",
     "Platform",
+    "PolicyRule",
     "Pong",
     "Profile",
     "Qdisc",
@@ -197,12 +209,16 @@ __all__ = [
     "ReceivedPackets",
     "Request",
     "Rings",
+    "Routing",
     "Rss",
     "Services",
     "Settings",
     "Sriov",
     "StoppedManager",
     "SubnetRoute",
+    "TableRoute",
+    "TcAction",
+    "TcFilter",
     "Team",
     "TeamPort",
     "Thread",
@@ -268,6 +284,9 @@ class Inventory:
     devlink: tuple[DevlinkDevice, ...] = ()
     lldp: dict[int, tuple[LldpNeighbour, ...]] = field(default_factory=dict)
     """ifindex → neighbours that lldpd or systemd-networkd has received; those of NetworkManager are in its devices."""
+    routing: Routing | None = None
+    """None: not read, as in older recordings."""
+    filters: PacketFilters = field(default_factory=PacketFilters)
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,43 @@ class Qdisc:
 
 
 @dataclass(frozen=True)
+class TcAction:
+    """What a filter of tc does with the packets that it matches. Attributes of the action in RTM_NEWTFILTER"""
+
+    kind: str
+    """police, gact, mirred, bpf, …"""
+    verdict: str = ""
+    """pass, drop, reclassify, pipe, …; police: for packets above the rate. "": not known."""
+    rate: int | None = None
+    """police: bits per second."""
+    burst: int | None = None
+    """police: bytes that may exceed it."""
+    target: int | None = None
+    """mirred: ifindex to which packets go."""
+    packets: int | None = None
+    """Packets that came to it. TCA_STATS_BASIC"""
+    dropped: int | None = None
+    """Packets that it has dropped. TCA_STATS_QUEUE"""
+
+
+@dataclass(frozen=True)
+class TcFilter:
+    """A filter of tc at the qdisc ingress or clsact of a link. RTM_GETTFILTER"""
+
+    hook: Literal["ingress", "egress"]
+    kind: str
+    """matchall, u32, flower, bpf, …"""
+    protocol: str = ""
+    """all, ip, ipv6, arp, 802.1Q, or the EtherType."""
+    priority: int = 0
+    matches_all: bool = False
+    """It has no condition but the protocol."""
+    name: str = ""
+    """bpf: name of the program."""
+    actions: tuple[TcAction, ...] = ()
+
+
+@dataclass(frozen=True)
 class Link:
     """A netdev. RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE and /sys/class/net/NAME/."""
 
@@ -211,6 +248,12 @@ class Link:
     """Root queueing discipline. IFLA_QDISC"""
     traffic_control: tuple[Qdisc, ...] = ()
     """Queueing disciplines that delay, drop, change or limit packets."""
+    tc_filters: tuple[TcFilter, ...] = ()
+    """Filters at ingress, and at egress of clsact; the first 64."""
+    xdp: Literal["driver", "generic", "hardware", "several"] | None = None
+    """Where an XDP program is attached; None: there is none. IFLA_XDP_ATTACHED"""
+    xdp_program: int | None = None
+    """Its id, as ``bpftool prog show`` has it. IFLA_XDP_PROG_ID"""
     tx_queue_length: int | None = None
     """Packets. IFLA_TXQLEN"""
     num_tx_queues: int | None = None

@@ -121,8 +121,12 @@ class ManagedDevice:
     """PermHwAddress, lower case."""
     lldp: tuple[LldpNeighbour, ...] = ()
     """Property LldpNeighbors: received while ``connection.lldp`` of its profile is on."""
+    dhcp_routers: tuple[str, ...] = ()
+    """Option ``routers`` of its DHCPv4 lease. org.freedesktop.NetworkManager.DHCP4Config: Options"""
     dhcp_mtu: int | None = None
     """MTU in the DHCP lease (option 26), bytes. org.freedesktop.NetworkManager.DHCP4Config: Options, interface_mtu"""
+    applied: Profile | None = None
+    """The active profile as it was when it was applied, if its settings were changed since. GetAppliedConnection"""
 
 
 @dataclass(frozen=True)
@@ -176,7 +180,9 @@ class NetworkdLink:
     """MTU in the DHCP lease (option 26), bytes. /run/systemd/netif/leases/IFINDEX"""
 
 
-ConfigurationOwner = Literal["netplan", "ifupdown", "networkd", "link", "udev", "ifcfg", "cloud-init", "sriov", "other"]
+ConfigurationOwner = Literal[
+    "netplan", "ifupdown", "networkd", "link", "udev", "ifcfg", "cloud-init", "firewalld", "sriov", "other"
+]
 
 
 @dataclass(frozen=True)
@@ -186,8 +192,8 @@ class ConfigurationEntry:
     owner: ConfigurationOwner
     """netplan: /etc/netplan/*.yaml. ifupdown: /etc/network/interfaces and interfaces.d. networkd: *.network. link:
     *.link. udev: rules that set sriov_numvfs, NAME or NM_UNMANAGED. ifcfg: network-scripts. cloud-init:
-    network-config. sriov: modprobe.d max_vfs, tuned, rc.local or a unit that writes sriov_numvfs. other: scripts and
-    units that run ethtool."""
+    network-config. firewalld: /etc/firewalld/zones/*.xml. sriov: modprobe.d max_vfs, tuned, rc.local or a unit that
+    writes sriov_numvfs. other: scripts and units that run ethtool."""
     file: str
     line: int
     """Counted from one."""
@@ -210,6 +216,10 @@ class ConfigurationEntry:
     """It excludes the link from a manager (NM_UNMANAGED, Unmanaged=yes)."""
     ethtool: dict[str, int] = field(default_factory=dict)
     """Settings of ethtool that it stores, with the names of `Profile.ethtool`."""
+    modified: float | None = None
+    """Last change of the file, seconds since the epoch: those of netplan, and those that it generates. mtime"""
+    members: tuple[str, ...] = ()
+    """Names of other links that it uses: ports of a bridge or bond, the link below a VLAN."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.records.losses import LossCount
 from nictop.probe.records.unreadable import Unreadable
 
 
@@ -30,6 +31,11 @@ class TrafficPath:
     """Its MAC address."""
     rp_filter: int | None = None
     """Effective value on the NIC of the request: 0 off, 1 strict, 2 loose. None: IPv6, or unknown."""
+    rule: str = ""
+    """Routing rule that refuses packets, or that leads to `entry`, as ip-rule(8) prints it; "": those of the kernel,
+    or not found. Only for unreachable, prohibit and blackhole."""
+    entry: str = ""
+    """Route that refuses them: ``unreachable 192.0.2.0/24 table main proto static``; "": a rule does, or not found."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Field of this record → why it is empty."""
 
@@ -134,6 +140,8 @@ class PathListener:
     arrived: tuple[ReceivedPackets, ...] | None = None
     """Packets that a packet socket received, before the host's firewall and rp_filter; None: the reason is in
     `unreadable`."""
+    losses: tuple[LossCount, ...] = ()
+    """Counters of lost packets of its host that rose during the test, by anything; the largest first."""
     rp_filter_drops: int | None = None
     """Increase of IPReversePathFilter in /proc/net/netstat during the test; None: IPv6, or unknown."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from nictop.probe.records.drops import DropReport
 from nictop.probe.records.lldp import LldpListening
+from nictop.probe.records.losses import LossCount
 from nictop.probe.records.path import PathListener, PathTest, TrafficPath
 from nictop.probe.records.unreadable import Unreadable
 
@@ -18,13 +19,13 @@ class TrafficRequest:
 
     id: str
     """Chosen by the requester, unique among the running children: printable ASCII, 1 to 64 characters."""
-    action: Literal["check", "start", "stop", "path", "path_listen", "path_test", "floor", "drops", "lldp"]
+    action: Literal["check", "start", "stop", "path", "path_listen", "path_test", "floor", "drops", "lldp", "losses"]
     """check: list the generators ("tools"). start: start one child. stop: end that child; "exit" follows. path: the
     route from `source` to `address` ("path"). path_listen: answer the path test of `address` until stop or `deadline`
     ("path_listener", twice; then "exit"). path_test: test the path from `source` to `address` ("path_test"). floor:
     measure the latency of the built-in generator itself over loopback ("floor"). drops: monitor dropped packets for
     `deadline` seconds, as root ("drops"). lldp: listen on `links` until each has had a frame, stop or `deadline`
-    ("lldp", several times; then "exit")."""
+    ("lldp", several times; then "exit"). losses: read the counters of lost packets ("losses")."""
     role: Literal["server", "client"] | None = None
     generator: Literal["iperf3", "builtin"] | None = None
     arguments: tuple[str, ...] = ()
@@ -45,7 +46,8 @@ class TrafficRequest:
     source: str = ""
     """path, path_listen, path_test: the local address."""
     ifindex: int = 0
-    """path, path_listen, path_test: the NIC that should receive packets from `address`; 0: unknown."""
+    """path, path_listen, path_test: the NIC that should receive packets from `address`; losses: whose counters of the
+    driver are read; 0: unknown."""
     threads: bool = False
     """True: a "threads" line about once a second, of all processes of this host."""
     cookie: str = ""
@@ -216,6 +218,7 @@ class TrafficLine:
         "floor",
         "drops",
         "lldp",
+        "losses",
         "started",
         "listening",
         "output",
@@ -254,3 +257,5 @@ class TrafficLine:
     """floor: the reply to floor."""
     drops: DropReport | None = None
     lldp: LldpListening | None = None
+    losses: tuple[LossCount, ...] | None = None
+    """losses: the reply to losses, totals above 0."""

@@ -48,6 +48,7 @@ LOOKUPS = {
     "floor": ("floor", "measurement over loopback"),
     "drops": ("drops", "drop monitor"),
     "lldp": ("lldp", "listening for LLDP"),
+    "losses": ("losses", "reading of the counters of lost packets"),
 }
 """Action → (kind and field of the answer, text for messages)."""
 SEVERAL_ANSWERS = ("path_listen", "lldp")
@@ -229,6 +230,10 @@ class Generators:
                 from nictop.probe.traffic.drops.monitor import read_drops
 
                 write_answer(read_drops(command.deadline, self._proc))
+            elif command.action == "losses":
+                from nictop.probe.traffic.loss_counters import read_loss_counts
+
+                write_answer(read_loss_counts(command.ifindex, self._proc))
             elif command.action == "lldp":
                 from nictop.probe.traffic.lldp import listen_for_lldp
 

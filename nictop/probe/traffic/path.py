@@ -62,17 +62,32 @@ def read_path(address: str, source: str, ifindex: int = 0, proc: str = "/proc") 
                 state, mac = _read_neighbour(kernel, gateway or address, oif, unreadable)
     except OSError as error:
         unreadable["route"] = unreadable_from_error(error, "RTM_GETROUTE")
+    rule, entry = _refusal(family, address, source, route)
     return TrafficPath(
         address=address,
         source=source,
         route=route,
         ifindex=oif or None,
         gateway=gateway,
+        rule=rule,
+        entry=entry,
         neighbour=state,
         neighbour_address=mac,
         rp_filter=_read_rp_filter(ifindex, proc, unreadable) if family == socket.AF_INET and ifindex else None,
         unreadable=unreadable,
     )
+
+
+def _refusal(family: int, address: str, source: str, route: str) -> tuple[str, str]:
+    """The rule and the entry behind a route that refuses packets; "" if there is none, or if they are not found."""
+    if route not in ("unreachable", "prohibit", "blackhole"):
+        return "", ""
+    from nictop.probe.traffic.refused_routes import read_refusal
+
+    try:
+        return read_refusal(family, address, source, route)
+    except OSError:
+        return "", ""
 
 
 def _read_route(kernel: NetlinkSocket, family: int, target: str, source: str, zone: int) -> tuple[str, int, str | None]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 REQUEST_ID = re.compile(r"[!-~]{1,64}", re.ASCII)
 ZONE = re.compile(r"[^\s/%\x00-\x20]{1,15}")
-ACTIONS = ("check", "start", "stop", "path", "path_listen", "path_test", "floor", "drops", "lldp")
+ACTIONS = ("check", "start", "stop", "path", "path_listen", "path_test", "floor", "drops", "lldp", "losses")
 COOKIE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 MAX_PATH_TEST_SECONDS = 120.0
 MAX_FLOOR_SECONDS = 60.0
@@ -58,14 +58,14 @@ class TrafficCommand:
             self.deadline = _seconds(request, "deadline", MAX_DROPS_SECONDS)
         elif self.action == "lldp":
             self._check_lldp(request)
+        elif self.action == "losses":
+            self.ifindex = _ifindex(request)
 
     def _check_path(self, request: Mapping[str, object]) -> None:
-        address, source, ifindex = request.get("address"), request.get("source"), request.get("ifindex", 0)
+        address, source = request.get("address"), request.get("source")
         if not is_address(address) or not is_address(source) or (":" in str(address)) != (":" in str(source)):
             raise ValueError("address and source are not two numeric addresses of one IP version")
-        if type(ifindex) is not int or not 0 <= ifindex < 1 << 31:
-            raise ValueError("ifindex is not a number from 0 to 2147483647")
-        self.address, self.source, self.ifindex = str(address), str(source), ifindex
+        self.address, self.source, self.ifindex = str(address), str(source), _ifindex(request)
 
     def _check_path_test(self, request: Mapping[str, object]) -> None:
         cookie, port = request.get("cookie"), request.get("port")
@@ -139,6 +139,13 @@ def is_address(value: object) -> bool:
             continue
         return not percent or bool(ZONE.fullmatch(zone))
     return False
+
+
+def _ifindex(request: Mapping[str, object]) -> int:
+    ifindex = request.get("ifindex", 0)
+    if type(ifindex) is not int or not 0 <= ifindex < 1 << 31:
+        raise ValueError("ifindex is not a number from 0 to 2147483647")
+    return ifindex
 
 
 def _arguments(request: Mapping[str, object]) -> list[str]:

@@ -10,14 +10,14 @@ import os
 import subprocess
 
 from nictop.probe.kernel.patterns import pattern
-from nictop.probe.kernel.pdeathsig import set_parent_death_signal
+from nictop.probe.kernel.programs import program_output
 from nictop.probe.kernel.sysfs import printable_path, read_text
 from nictop.probe.records import TrafficTools, Unreadable
 from nictop.probe.traffic.firewalls import read_firewalls
 from nictop.probe.traffic.iperf3 import find_iperf3
 
-IPERF3_TIMEOUT = 2.0
-"""Seconds for each of the two calls."""
+IPERF3_TIMEOUT, MAX_IPERF3_SECONDS = 2.0, 6.0
+"""Seconds for each of the two calls, on an idle and on a busy host."""
 MAX_HELP_BYTES = 64 * 1024
 LONG_OPTION = pattern(r"(?<![\w-])--[a-z0-9][a-z0-9-]+")
 CONGESTION_CONTROL_FILES = {
@@ -70,22 +70,14 @@ def parse_options(text: str) -> tuple[str, ...]:
 
 
 def _run_iperf3(path: str, option: str) -> str | Unreadable:
-    parent = os.getpid()
+    program = f"{printable_path(path)} {option}"
     try:
-        completed = subprocess.run(
-            [path, option],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=IPERF3_TIMEOUT,
-            check=False,
-            preexec_fn=lambda: set_parent_death_signal(parent),
-        )
-    except subprocess.TimeoutExpired:
-        return Unreadable("failed", f"{printable_path(path)} {option} did not end within {IPERF3_TIMEOUT:g} s")
+        _, output = program_output((path, option), IPERF3_TIMEOUT, MAX_IPERF3_SECONDS, stderr=subprocess.STDOUT)
+    except TimeoutError:
+        return Unreadable("failed", f"{program} did not end within {IPERF3_TIMEOUT:g} s")
     except (OSError, subprocess.SubprocessError) as error:
-        return Unreadable("failed", f"{printable_path(path)} {option}: {error}")
-    return completed.stdout[:MAX_HELP_BYTES].decode("utf-8", "replace").strip()
+        return Unreadable("failed", f"{program}: {error}")
+    return output[:MAX_HELP_BYTES].decode("utf-8", "replace").strip()
 
 
 def _not_iperf3(path: str, output: str) -> Unreadable:

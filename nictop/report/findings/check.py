@@ -25,10 +25,9 @@ from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, HostFacts, Sever
 from nictop.rules.fixes.commands import Step
 from nictop.rules.wording import (
     SKIPPED_LABEL,
-    checks_text,
+    all_clear,
     severity_counts,
     subject_text,
-    verdict_text,
 )
 
 NO_HOST_ANSWERED = "no checks ran: no host reachable"
@@ -137,7 +136,9 @@ def check_text(
     lines += [part for host in unreachable for part in wrap(unreachable_host_text(host), room)]
     for finding in diagnosis.findings:
         lines += ["", *finding_lines(finding, room, len(hosts) > 1, glyphs)]
-    lines += ["", *wrap(_verdict(diagnosis, glyphs) if hosts else NO_HOST_ANSWERED, room)]
+    unread = [host.host for host in unreachable]
+    verdict = all_clear(diagnosis, unread=unread, named=False, glyphs=glyphs)[0] if hosts else NO_HOST_ANSWERED
+    lines += ["", *wrap(verdict, room)]
     lines += _skipped_lines(diagnosis, room, len(hosts) > 1) if skipped else _skipped_reasons(diagnosis, room)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -159,10 +160,6 @@ def checked_host_text(host: CheckedHost) -> str:
 def unreachable_host_text(host: UnreachableHost) -> str:
     """``vm3 · unreachable: 192.0.2.7 port 22: connection timed out``"""
     return f"{clean(host.host)} · unreachable: {clean(host.unreachable)}"
-
-
-def _verdict(diagnosis: Diagnosis, glyphs: Glyphs) -> str:
-    return f"{verdict_text(diagnosis, glyphs=glyphs)[0]} ({checks_text(diagnosis)})"
 
 
 def _skipped_reasons(diagnosis: Diagnosis, room: int) -> Iterator[str]:

@@ -43,7 +43,10 @@ def check_markdown(
     lines += [f"- {escape_markdown(unreachable_host_text(host))}" for host in unreachable]
     lines += [
         "",
-        f"**{verdict_text(diagnosis)[0]}** ({checks_text(diagnosis)})" if hosts else f"**{NO_HOST_ANSWERED}**",
+        f"**{escape_markdown(verdict_text(diagnosis, unread=[host.host for host in unreachable])[0])}** "
+        f"({checks_text(diagnosis)})"
+        if hosts
+        else f"**{NO_HOST_ANSWERED}**",
     ]
     for finding in diagnosis.findings:
         lines += ["", *finding_markdown(finding, several)]

@@ -12,10 +12,11 @@ from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.wording import SEVERITY_LABELS, checks_text, place_text, severity_mark, subject_text, verdict_text
 
 
-def findings_html(diagnosis: Diagnosis, hosts: int) -> Html:
-    """The section of findings. `hosts`: number of hosts; the name of a single one is not repeated."""
+def findings_html(diagnosis: Diagnosis, hosts: int, unread: Sequence[str] = ()) -> Html:
+    """The section of findings. `hosts`: number of hosts; the name of a single one is not repeated. `unread`: names of
+    those that are not checked."""
     several = hosts > 1
-    verdict, tone = verdict_text(diagnosis)
+    verdict, tone = verdict_text(diagnosis, unread=unread)
     class_ = "verdict good" if tone == "good" else "verdict"
     return element(
         "section",

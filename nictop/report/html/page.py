@@ -42,7 +42,9 @@ def _body(report: Report) -> Iterator[Html]:
     for host in report.unreachable:
         yield element("p", unreachable_host_text(host), class_="bad")
     if report.hosts:
-        yield findings_html(report.diagnosis, len(report.hosts) + len(report.unreachable))
+        yield findings_html(
+            report.diagnosis, len(report.hosts) + len(report.unreachable), [one.host for one in report.unreachable]
+        )
     for number, facts in enumerate(report.hosts, 1):
         about = {one.ifindex for one in report.diagnosis.findings if one.host == facts.name}
         yield host_html(facts, number, about)

@@ -57,7 +57,7 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "Link": frozenset(
         (
             *("name", "altnames", "operstate", "kind", "details", "qdisc", "bus", "device", "pci_address"),
-            *("physical_port", "address_assignment", "address", "permanent_address"),
+            *("physical_port", "address_assignment", "address", "permanent_address", "xdp"),
         )
     ),
     "LinkChange": frozenset(("name", "operstate")),
@@ -66,8 +66,14 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "Address": ALL_FIELDS,
     "DefaultRoute": ALL_FIELDS,
     "SubnetRoute": ALL_FIELDS,
+    "Neighbour": ALL_FIELDS,
+    "TableRoute": ALL_FIELDS,
+    "PolicyRule": ALL_FIELDS,
+    "Routing": frozenset(("name_servers",)),
     "VirtualFunction": ALL_FIELDS,
     "Qdisc": ALL_FIELDS,
+    "TcFilter": ALL_FIELDS,
+    "TcAction": ALL_FIELDS,
     "BridgePort": ALL_FIELDS,
     "BridgeVlan": ALL_FIELDS,
     "Bond": ALL_FIELDS,
@@ -113,18 +119,22 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "ManagedDevice": ALL_FIELDS,
     "NetworkdLink": frozenset(("setup_state", "operational_state")),
     "ConfigurationEntry": frozenset(
-        ("owner", "names", "addresses", "drivers", "paths", "methods", "new_name", "virtual_functions")
+        ("owner", "names", "addresses", "drivers", "paths", "methods", "new_name", "virtual_functions", "members")
     ),
     "StoppedManager": frozenset(("name", "unit")),
     "Connection": frozenset(("protocol", "state", "local", "remote", "direction")),
     "Connections": frozenset(("owners",)),
     "FilterChain": ALL_FIELDS,
+    "PacketChain": ALL_FIELDS,
+    "FilterRule": ALL_FIELDS,
+    "FilterCondition": ALL_FIELDS,
     "MachineInterrupt": ALL_FIELDS,
     "TrafficPath": frozenset(("address", "source", "route", "gateway", "neighbour", "neighbour_address")),
     "PathEnd": frozenset(("nic", "address", "mac", "nics")),
     "PathResult": frozenset(("network",)),
     "PathTest": ALL_FIELDS,
     "PathListener": ALL_FIELDS,
+    "LossCount": frozenset(("source", "name")),
     "PathReplies": ALL_FIELDS,
     "PathSize": ALL_FIELDS,
     "IcmpError": ALL_FIELDS,

@@ -25,12 +25,13 @@ from nictop.traffic.results.result import Flow, Result, SocketFigures
 from nictop.traffic.results.transactions import NEAR_FLOOR, IdlePhase, TransactionFigures
 
 Kind = Literal[
-    "failed", "type", "goodput", "ceiling", "sender", "held back", "client", "server", "observer", "path", "seen by",
-    "path test", "path finding", "note", "not ranked", "transactions", "latency", "connect", "floor", "rtt",
+    "event", "failed", "type", "goodput", "ceiling", "sender", "held back", "client", "server", "observer", "path",
+    "seen by", "path test", "path finding", "note", "not ranked", "transactions", "latency", "connect", "floor", "rtt",
     "under load", "idle", "loaded",
 ]  # fmt: skip
-"""type: a command to run on the host that the sentence `failed` names. path finding: what the path test found. under
-load: the latency of both phases of a loaded run and what its difference costs; idle, loaded: all figures of a phase."""
+"""event: what happened to a NIC during the run. type: a command to run on the host that the sentence `failed` names.
+path finding: what the path test found. under load: the latency of both phases of a loaded run and what its difference
+costs; idle, loaded: all figures of a phase."""
 
 KIND_LABELS: dict[str, str] = {
     "type": "run",
@@ -70,6 +71,7 @@ class ResultSentence(NamedTuple):
 def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
     """All sentences about a run, the most important ones first."""
     return (
+        *(ResultSentence("event", clean(result.event)) for _ in range(bool(result.event))),
         *_failure(result),
         *_under_load(result),
         *_goodput(result),

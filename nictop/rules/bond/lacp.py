@@ -21,16 +21,14 @@ from nictop.model.devices.bonds import (
 )
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Bond, BondPort, Link
+from nictop.rules.bond.port_links import forward_lacp_fix, speed_evidence, speed_fixes, without_duplex
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.bonds import active_backup_fix, option_fixes, set_option
 from nictop.rules.fixes.commands import command, joined
-from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import link_finding
 
-SPEED_AND_DUPLEX = ("-s", "speed", "10000", "duplex", "full")
-"""Of a virtual port: any values do, but all ports must have the same."""
 MAX_PORTS = 4
 """In the evidence."""
 ACTOR_STATE = "IFLA_BOND_SLAVE_AD_ACTOR_OPER_PORT_STATE"
@@ -93,17 +91,17 @@ def lacp_has_no_partner(host: HostFacts) -> Outcomes:
                 host,
                 port,
                 f"no LACP partner on this port; {link.name} does not use it",
-                evidence=(_state_evidence(port), *_speed_evidence([port])),
+                evidence=(_state_evidence(port), *speed_evidence(without_duplex([port]))),
                 why=f"{link.name} has a partner on its other ports. This cable leads to another device, or its switch "
                 "port is not in the port channel.",
-                fixes=(*_speed_fixes(host, [port]), _switch_fix([port])),
+                fixes=(*speed_fixes(host, [port]), *forward_lacp_fix(host, [port]), _switch_fix([port])),
             )
 
 
 def _no_partner(host: HostFacts, link: Link, bond: Bond, ports: Sequence[Link]) -> Finding:
     used = [port for port in ports if port_of(port).aggregator == bond.aggregator]
     only = f"; only {used[0].name} is used" if len(ports) > 1 and len(used) == 1 else ""
-    fixes = [*_speed_fixes(host, ports)]
+    fixes = [*speed_fixes(host, ports)]
     if bond.lacp_active is False:
         fixes.append(_send_lacpdus(link))
     every = host.ports.get(link.ifindex, ())
@@ -116,7 +114,7 @@ def _no_partner(host: HostFacts, link: Link, bond: Bond, ports: Sequence[Link]) 
             Evidence("LACP partner", bond.partner or NO_PARTNER, "IFLA_BOND_AD_INFO_PARTNER_MAC"),
             *(_state_evidence(port) for port in ports[:MAX_PORTS]),
             *_min_links_evidence(link, bond),
-            *_speed_evidence(ports),
+            *speed_evidence(without_duplex(ports)),
             *(
                 (Evidence("lacp_active", "off", f"ip -d link show dev {link.name}"),)
                 if bond.lacp_active is False
@@ -127,49 +125,12 @@ def _no_partner(host: HostFacts, link: Link, bond: Bond, ports: Sequence[Link]) 
         if link.carrier is False
         else "The bond has the carrier and the capacity of one port. The switch does not know that the ports belong "
         "together, and may send to a port that the bond does not use.",
-        fixes=(*fixes, _switch_fix(ports), active_backup_fix(host, link, bond, every)),
+        fixes=(*fixes, *forward_lacp_fix(host, ports), _switch_fix(ports), active_backup_fix(host, link, bond, every)),
     )
 
 
 def _state_evidence(port: Link) -> Evidence:
     return Evidence(f"{port.name} actor state", state_text(port_of(port).actor_state), ACTOR_STATE)
-
-
-def _without_duplex(ports: Sequence[Link]) -> list[Link]:
-    """Ports without known full duplex, on which the kernel does not use LACP. veth, tap: reported by the driver."""
-    settings = ((port, port.ethtool.settings) for port in ports)
-    return [port for port, found in settings if found is not None and (found.duplex != "full" or not found.speed)]
-
-
-def _speed_evidence(ports: Sequence[Link]) -> list[Evidence]:
-    found = []
-    for port in _without_duplex(ports)[:MAX_PORTS]:
-        settings = port.ethtool.settings
-        speed = f"{settings.speed} Mb/s" if settings is not None and settings.speed else "unknown"
-        duplex = (settings.duplex if settings is not None else None) or "unknown"
-        found.append(Evidence(f"{port.name} speed", f"{speed}, duplex {duplex}", f"ethtool {port.name}"))
-    return found
-
-
-def _speed_fixes(host: HostFacts, ports: Sequence[Link]) -> list[Fix]:
-    """Speed and duplex of drivers that do not report them and let them be set (virtio_net)."""
-    unknown = []
-    for port in _without_duplex(ports):
-        settings = port.ethtool.settings
-        if settings is not None and not settings.speed and settings.duplex is None:
-            unknown.append(port)
-    if not unknown:
-        return []
-    return [
-        Fix(
-            "here",
-            "Set speed and duplex, which LACP needs",
-            tuple(command("ethtool", "-s", port.name, *SPEED_AND_DUPLEX[1:]) for port in unknown),
-            persistent=False,
-            note="The driver reports neither. The value does not limit the rate, but must be the same on all ports.",
-        ),
-        *(ethtool_fixes(host, port, SPEED_AND_DUPLEX)[1] for port in unknown),
-    ]
 
 
 def _send_lacpdus(link: Link) -> Fix:

@@ -11,6 +11,7 @@ from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.text import units
 from nictop.probe.records import Link
+from nictop.rules.cpu.steering import hot_cpu
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.affinity import is_assigned_by_kernel
 from nictop.rules.fixes.commands import command
@@ -252,9 +253,10 @@ def _fixes_of_doubled_queues(host: HostFacts, link: Link) -> tuple[Fix, ...]:
 def rss_table_leaves_queues_out(host: HostFacts) -> Outcomes:
     """The RSS indirection table, which distributes received packets over queues, does not contain all queues.
 
-    nictop compares the entries of ethtool -x with the receive queues in use. Not reported: queues beyond the number
-    that RSS of the driver can address (ixgbe 16, igb 8), or beyond the length of the table. Ignore the finding if
-    queues are left out on purpose, for AF_XDP or for pinned flows.
+    nictop compares the entries of ethtool -x with the receive queues in use. Info, because queues may be left out on
+    purpose, for AF_XDP or for pinned flows; warning if the CPU that handles most interrupts of the NIC is saturated
+    with them. Not reported: queues beyond the number that RSS of the driver can address (ixgbe 16, igb 8), or beyond
+    the length of the table.
 
     Source: kernel scaling.rst.
     """
@@ -267,8 +269,9 @@ def rss_table_leaves_queues_out(host: HostFacts) -> Outcomes:
         used = len(set(rss.indirection))
         if used >= possible:
             continue
+        hot = hot_cpu(host, link)
         yield link_finding(
-            "warning",
+            "info" if hot is None else "warning",
             host,
             link,
             f"RSS table contains {used} of {queues} receive queues",

@@ -33,6 +33,8 @@ SETTING_NAMES = {
     "--set-eee": "eee",
     "--set-priv-flags": "private-flags",
 }
+PER_LINK_FOLDERS = ("conf", "neigh")
+"""Below net.ipv4 and net.ipv6: one folder for each link, ``all`` and ``default``."""
 UNSAFE_NAME_NOTE = (
     "No command: the interface name has characters that are not safe in configuration files. Edit the file manually."
 )
@@ -97,10 +99,14 @@ def _persistent(host: HostFacts, link: Link, option: str, values: Sequence[str])
         return stanza_fix(link, stanza, f"up {command('ethtool', option, link.name, *values)} || true")
     lines = link_file_lines(option, values) if is_run_by_networkd(host, link) else None
     if lines is not None:
-        return _drop_in(host, link, SETTING_NAMES.get(option, "ethtool"), lines)
-    return udev_fix(
-        link, SETTING_NAMES.get(option, "ethtool"), f'RUN+="{ETHTOOL_PATH} {option} $name {" ".join(values)}"'
-    )
+        return _drop_in(host, link, _setting_name(option, values), lines)
+    return udev_fix(link, _setting_name(option, values), f'RUN+="{ETHTOOL_PATH} {option} $name {" ".join(values)}"')
+
+
+def _setting_name(option: str, values: Sequence[str]) -> str:
+    """Part of a file name. Several findings may advise offloads of one link: none replaces the file of another."""
+    name = SETTING_NAMES.get(option, "ethtool")
+    return "-".join([name, *values[::2]]) if option == "-K" else name
 
 
 def _cleared(words: Sequence[str]) -> list[str]:
@@ -228,7 +234,7 @@ def _new_link_file(link: Link, file: str) -> ManualStep:
 def sysctl_fixes(host: HostFacts, name: str, value: int, *, old: int | None = None) -> tuple[Fix, Fix]:
     """A kernel setting now, with its undo, and persistently. `old`: its value, if it is not in `Settings.sysctl`."""
     old = host.inventory.settings.sysctl.get(name, old)
-    file = f"/etc/sysctl.d/90-{name.rpartition('.')[2].replace('_', '-')}.conf"
+    file = f"/etc/sysctl.d/90-{sysctl_file_part(name)}.conf"
     return (
         Fix(
             where="here",
@@ -246,6 +252,14 @@ def sysctl_fixes(host: HostFacts, name: str, value: int, *, old: int | None = No
             note="Read at the next boot; the command above applies it now.",
         ),
     )
+
+
+def sysctl_file_part(name: str) -> str:
+    """Part of a file name that no other setting has: ``net.ipv4.conf.ens224.rp_filter`` → ``ens224-rp-filter``."""
+    _, family, *_, setting = name.split(".")
+    scope = name.split(".")[3:-1] if name.split(".")[2] in PER_LINK_FOLDERS else []
+    parts = [*(["ipv6"] if family == "ipv6" else []), *(one for one in scope if one != "all"), setting]
+    return "-".join(parts).replace("_", "-").replace("/", "-")
 
 
 MIN_IPV4_MTU, MIN_IPV6_MTU = 576, 1280

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from nictop.model.managers.configuration import file_and_line
 from nictop.probe.records import Link
-from nictop.rules.fixes.current_settings import OFFLOAD_FEATURES
+from nictop.rules.finding import Evidence
+from nictop.rules.fixes.current_settings import OFFLOAD_FEATURES, current_settings
 from nictop.rules.fixes.persistent_names import PROFILE_NAMES, PROFILE_OPTIONS
 from nictop.rules.host import HostFacts
 
@@ -52,6 +53,18 @@ def is_stored_off(stored: Mapping[str, Stored], offload: str) -> bool:
     """`offload`: short name, ``tso``; its kernel features count as well."""
     names = (offload, *OFFLOAD_FEATURES.get(offload, ()))
     return any(stored[name].value == 0 for name in (f"feature-{one}" for one in names) if name in stored)
+
+
+def stored_on_purpose(
+    host: HostFacts, link: Link, profile: str | None, option: str, parameter: str
+) -> tuple[Evidence, ...]:
+    """Where the present value of a parameter of ``ethtool OPTION`` is stored; (): it is not. `profile`: UUID."""
+    now = current_settings(link, option).get(parameter)
+    prefix, _ = PROFILE_OPTIONS[option]
+    one = stored_settings(host, link, profile).get(f"{prefix}-{PROFILE_NAMES.get(parameter, parameter)}")
+    if now is None or one is None or str(one.value) != SWITCHES.get(now, now):
+        return ()
+    return (Evidence(f"stored for {parameter}", now, one.where),)
 
 
 def other_places(host: HostFacts, link: Link, option: str, values: Sequence[str]) -> list[str]:

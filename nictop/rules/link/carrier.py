@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
+from nictop.rules.bond.port_links import ports_of_unknown_speed
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, joined
 from nictop.rules.fixes.persistence import active_profile
@@ -70,11 +71,15 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
     If Energy Efficient Ethernet is in use, turning it off is the first fix: igc loses its link with it at 2.5 Gb/s, and
     for other NICs it is the quickest test.
 
+    Not reported: a port that a bond keeps down for another reason. Of a port the mean is at most what the bond has
+    counted: adding a port to a bond sets it down and up.
+
     Sources: kernel Documentation/ABI/testing/sysfs-class-net; rezolus, network_carrier_changes; Intel's advice on I225
     and I226 in vyos/vyos-build#366.
     """
+    kept_down = {port.ifindex for ports in ports_of_unknown_speed(host).values() for port in ports}
     for link in used_links(host):
-        losses = None if _is_wireless(host, link) else _losses(host, link)
+        losses = None if _is_wireless(host, link) or link.ifindex in kept_down else _losses(host, link)
         if losses is None:
             continue
         number = f"{losses.number}{' or more' if losses.or_more else ''}"
@@ -132,6 +137,8 @@ def _mean_losses(host: HostFacts, link: Link) -> Losses | None:
     age = host.inventory.time - (link.created or 0.0)
     hours = max(age / HOUR_SECONDS, MIN_MEAN_HOURS)
     losses = (link.carrier_changes or 0) // 2
+    if link.bond_port is not None and link.bond_port.link_failures is not None:
+        losses = min(losses, link.bond_port.link_failures)  # the bond sets its ports down and up when it takes them
     if losses * 24 < MIN_LOSSES_PER_DAY * hours or losses < MIN_LOSSES_PER_HOUR + 2:
         return None
     text = units.duration(age)

@@ -24,6 +24,7 @@ MISSED, FIFO = LINK_COUNTERS.index("rx_missed_errors"), LINK_COUNTERS.index("rx_
 NEITHER_IP_NOR_ARP = ("not", "ip", "and", "not", "ip6", "and", "not", "arp")
 """Filter of tcpdump."""
 MIN_UNKNOWN_PROTOCOL_SHARE = 0.02
+LOSSLESS_NOTE = "Leave it on where RoCE (RDMA over Ethernet) uses it to lose no frame."
 
 
 @host_rule("link and path", "warning", uses=("ethtool.settings",))
@@ -249,7 +250,8 @@ def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
     nictop reads the driver counters of pause frames while the link is watched: ten per second or more over the window,
     in either direction. Received pause frames mean that the other end cannot keep up, sent ones that this host cannot.
 
-    Sources: kernel ethtool-netlink.rst (PAUSE_GET); counter names of the drivers.
+    Sources: kernel ethtool-netlink.rst (PAUSE_GET); counter names of the drivers; Mellanox, "Flow Control and QoS
+    configuration for RoCE fabrics".
     """
     counters = host.snapshot.counters
     for link in used_links(host):
@@ -278,7 +280,7 @@ def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
             why="Pause frames stop the whole link, not one connection: "
             + ("this host" if sent_more else "the other end")
             + " does not process packets as fast as they arrive.",
-            fixes=ethtool_fixes(host, link, ["-A", "autoneg", "off", "rx", "off", "tx", "off"])
+            fixes=ethtool_fixes(host, link, ["-A", "autoneg", "off", "rx", "off", "tx", "off"], note=LOSSLESS_NOTE)
             if pause is not None
             else (),
         )

@@ -39,7 +39,7 @@ DROP_COUNTER = "/proc/net/netstat IPReversePathFilter"
 @host_rule(
     FAMILY,
     "critical",
-    yields_to=("address_on_a_lower_link",),
+    yields_to=("address_on_a_lower_link", "watched_host_is_routed_by_another_nic"),
     needs=("settings.sysctl",),
     uses=("addresses", "links.subnet_routes"),
 )

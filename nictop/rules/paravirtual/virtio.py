@@ -9,7 +9,8 @@ from nictop.rules.cpu.steering import hot_cpu, is_steered, rps_fixes
 from nictop.rules.finding import Evidence, Fix, WhereToType
 from nictop.rules.fixes.commands import Command, command
 from nictop.rules.fixes.hypervisors import hypervisor_places
-from nictop.rules.fixes.persistence import ethtool_fixes
+from nictop.rules.fixes.persistence import active_profile, ethtool_fixes
+from nictop.rules.fixes.stored_settings import stored_on_purpose
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import is_used, link_finding, mac_or_placeholder
@@ -26,13 +27,18 @@ EMULATED_82574 = 0x10D3
 """Device ID of the e1000e that VMware and QEMU emulate."""
 
 
-@host_rule("virtio", "warning", uses=("ethtool.channels", "ethtool.driver", "platform.online_cpus"))
+@host_rule(
+    "virtio",
+    "warning",
+    uses=("ethtool.channels", "ethtool.driver", "platform.online_cpus", "networkmanager", "configuration"),
+)
 def multiqueue_is_not_used(host: HostFacts) -> Outcomes:
     """The hypervisor provides several queues, but the guest uses fewer than it has CPUs for.
 
     nictop compares the channels in use (ethtool -l) with the smaller of the NIC's maximum and the number of online
-    CPUs. One queue: warning; several, but not all: info. The virtio specification leaves multiqueue off until the
-    driver turns it on. Linux does so at start, but not for CPUs or queues that are added later.
+    CPUs. One queue: warning; several, but not all, or the number is stored somewhere, perhaps on purpose: info. The
+    virtio specification leaves multiqueue off until the driver turns it on. Linux does so at start, but not for CPUs or
+    queues that are added later.
 
     Sources: innogames/igvm#124, cloud-hypervisor#8307, Proxmox VE documentation of multiqueue.
     """
@@ -43,12 +49,14 @@ def multiqueue_is_not_used(host: HostFacts) -> Outcomes:
         possible = min(channels.max_combined, host.online_cpus)
         if channels.combined >= possible:
             continue
+        stored = stored_on_purpose(host, link, active_profile(host, link), "-L", "combined")
         evidence = (
             Evidence("queues", f"{channels.combined} of {channels.max_combined}", f"ethtool -l {link.name}"),
             Evidence("online CPUs", str(host.online_cpus), "/sys/devices/system/cpu/online"),
+            *stored,
         )
         yield link_finding(
-            "warning" if channels.combined == 1 else "info",
+            "warning" if channels.combined == 1 and not stored else "info",
             host,
             link,
             f"{channels.combined} of {channels.max_combined} available queues in use",

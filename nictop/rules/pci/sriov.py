@@ -341,7 +341,7 @@ def virtual_functions_are_not_persistent(host: HostFacts) -> Outcomes:
             "warning",
             host,
             function.address,
-            f"its {number} VF{'s' if number > 1 else ''} will not survive a reboot",
+            f"found nothing that makes its {number} VF{'s' if number > 1 else ''} at boot",
             evidence=(
                 Evidence("VFs now", str(number), f"{PCI_DEVICES}/{function.address}/sriov_numvfs"),
                 Evidence(
@@ -350,8 +350,8 @@ def virtual_functions_are_not_persistent(host: HostFacts) -> Outcomes:
                     "NetworkManager, /etc/systemd, /etc/udev, /etc/netplan",
                 ),
             ),
-            why="A value written to sriov_numvfs manually is not stored. Guests that use these VFs do not start after "
-            "a reboot.",
+            why="A value written to sriov_numvfs manually is not stored: guests that use these VFs do not start after "
+            "a reboot, unless an operator or another tool makes them again.",
             fixes=_persistent_fixes(host, function, number),
         )
 

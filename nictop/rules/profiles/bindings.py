@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from nictop.model.managers.networkmanager_states import ACTIVATED, ip_settings_text
@@ -20,6 +20,8 @@ from nictop.rules.fixes.profiles import (
     quoted_name,
 )
 from nictop.rules.host import HostFacts
+from nictop.rules.profiles.candidates import candidate_evidence, proposal
+from nictop.rules.profiles.naming_files import naming_cause
 from nictop.rules.profiles.nics import address_evidence, managed_nics, without_profile
 from nictop.rules.registry import Family, Outcomes, host_rule
 from nictop.rules.subjects import host_finding, link_finding
@@ -123,7 +125,7 @@ def profile_names_a_missing_interface(host: HostFacts) -> Outcomes:
     """
     idle = without_profile(host)
     for link, profile in _unmatched_profiles(host, idle, by_name=True):
-        yield _unmatched_finding(host, link, profile, "name", profile.interface_name or "")
+        yield _unmatched_finding(host, link, profile, "name", profile.interface_name or "", idle=idle)
 
 
 @host_rule(
@@ -145,7 +147,7 @@ def profile_names_a_missing_mac_address(host: HostFacts) -> Outcomes:
     """
     idle = without_profile(host)
     for link, profile in _unmatched_profiles(host, idle, by_name=False):
-        yield _unmatched_finding(host, link, profile, "MAC address", profile.mac_address or "")
+        yield _unmatched_finding(host, link, profile, "MAC address", profile.mac_address or "", idle=idle)
 
 
 def _unmatched_profiles(
@@ -188,31 +190,42 @@ def _unbindable(host: HostFacts, *, by_name: bool) -> Iterator[Profile]:
             yield profile
 
 
-def _unmatched_finding(host: HostFacts, link: Link | None, profile: Profile, kind: str, value: str) -> Finding:
-    """`kind`: ``name`` or ``MAC address``, with its `value`."""
+def _unmatched_finding(
+    host: HostFacts, link: Link | None, profile: Profile, kind: str, value: str, *, idle: Sequence[Link]
+) -> Finding:
+    """`kind`: ``name`` or ``MAC address``, with its `value`. `idle`: the NICs that no profile matches."""
     missing = f"interface {value}" if kind == "name" else f"{kind} {value}"
     evidence = (*profile_evidence(profile), Evidence("bound to", f"{missing} (not found)", "ip link"))
     why = f"The profile matches no device, because no NIC has this {kind}. NetworkManager skips it without a message."
     if link is None:
-        fix = Fix("here", "Bind the profile to an interface", (_bind(host, profile, "<INTERFACE>"),), True)
+        names = [one.interface_name or "" for one in _unbindable(host, by_name=True)]
+        note = proposal(value, names, idle) if kind == "name" else ""
+        bind = _bind(host, profile, "<INTERFACE>")
+        fix = Fix("here", "Bind the profile to an interface", (bind,), True, note=note)
         title = f"profile is bound to missing {missing}"
         return host_finding(
             "critical",
             host,
             profile.id,
             title,
-            evidence=evidence,
+            evidence=(*evidence, *candidate_evidence(idle)),
             why=why,
             fixes=(fix,),
         )
     works = has_address(link)
+    cause = naming_cause(host, value, link) if kind == "name" else None
     return link_finding(
         "warning" if works else "critical",
         host,
         link,
         f"no profile matches; {quoted_name(profile.id)} is bound to missing {value}",
-        evidence=(*evidence, address_evidence(link), *_current_profile(host, link)),
-        why=why,
+        evidence=(
+            *evidence,
+            *((cause.evidence,) if cause is not None else ()),
+            address_evidence(link),
+            *_current_profile(host, link),
+        ),
+        why=why if cause is None else f"{why} {cause.why}",
         fixes=(
             Fix(
                 "here",
@@ -222,6 +235,7 @@ def _unmatched_finding(host: HostFacts, link: Link | None, profile: Profile, kin
                 (_unbind(host, profile),),
                 f"IPv4 settings of the profile: {ip_settings_text(profile.ipv4, 'ipv4')}.",
             ),
+            *((cause.fix,) if cause is not None else ()),
             new_profile(host, link, static=not works),
         ),
     )

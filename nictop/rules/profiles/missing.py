@@ -169,6 +169,7 @@ def _origins(
         "profile_names_a_missing_mac_address",
         "configuration_names_an_old_name",
         "configuration_names_a_missing_link",
+        "name_belongs_to_another_nic",
     ),
     needs=("addresses", "networkmanager"),
 )

@@ -11,6 +11,8 @@ from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import bring_up, has_address, modify, profile_evidence, quoted_name
 from nictop.rules.host import HostFacts
+from nictop.rules.profiles.candidates import candidate_evidence, proposal
+from nictop.rules.profiles.naming_files import naming_cause
 from nictop.rules.profiles.nics import address_evidence, managed_nics, nics, unconfigured_nics
 from nictop.rules.registry import Family, Outcomes, host_rule
 from nictop.rules.subjects import host_finding, link_finding
@@ -34,8 +36,10 @@ def configuration_names_an_old_name(host: HostFacts) -> Outcomes:
     becomes enp6s18, f0 becomes f0np0). The old name often remains as an altname: ip link accepts it, but NetworkManager
     compares profiles with the current name only, and so do ifupdown and ifcfg files.
 
-    Reported for a NetworkManager profile that is bound to an altname of a NIC that no profile matches, and for an
-    ifupdown or ifcfg stanza with that name if the NIC has no address. netplan and systemd-networkd support altnames.
+    Reported for a NetworkManager profile that is bound to an altname of a NIC that no profile matches, for an ifupdown
+    or ifcfg stanza with that name if the NIC has no address, and for one that uses the NIC by that name (bridge-ports,
+    bond-slaves, vlan-raw-device) while it is neither a port nor below a VLAN. netplan and systemd-networkd support
+    altnames.
 
     Sources: NetworkManager src/core/devices/nm-device.c; systemd.net-naming-scheme(7); systemd#24102;
     openmediavault#1888; harvester#9877, #9802; home-assistant/os#2174.
@@ -51,8 +55,11 @@ def configuration_names_an_old_name(host: HostFacts) -> Outcomes:
     for link in nics(host):
         if not link.altnames or link.ifindex in seen or has_address(link):
             continue
-        entry = _old_stanza(host, link)
-        if entry is not None:
+        user = _old_member(host, link)
+        entry = _old_stanza(host, link) if user is None else None
+        if user is not None:
+            yield _old_member_file(host, link, user)
+        elif entry is not None:
             yield _old_file(host, link, entry)
 
 
@@ -122,6 +129,46 @@ def _old_file(host: HostFacts, link: Link, entry: ConfigurationEntry) -> Finding
     )
 
 
+def _old_member(host: HostFacts, link: Link) -> ConfigurationEntry | None:
+    """The stanza of a bridge, bond or VLAN that uses the link by an old name, and does not have it."""
+    if any(one.kind == "vlan" and one.lower == link.ifindex for one in host.links):
+        return None
+    users = (one for one in host.configuration.stanzas if one.owner == "ifupdown" and one.members)
+    return next((one for one in users if set(one.members).intersection(link.altnames)), None)
+
+
+def _old_member_file(host: HostFacts, link: Link, entry: ConfigurationEntry) -> Finding:
+    old = next(name for name in entry.members if name in link.altnames)
+    user = entry.names[0]
+    return link_finding(
+        "critical",
+        host,
+        link,
+        f"renamed from {old}; {user} uses the old name",
+        evidence=(Evidence(f"stanza {user}", old, file_and_line(entry)), _names(link), _master_evidence(user)),
+        why=f"The stanza of {user} names an interface that is not there: {user} is without this NIC.",
+        fixes=(_rewrite(entry, old, link), *_attach(host, entry, link)),
+    )
+
+
+def _master_evidence(user: str) -> Evidence:
+    return Evidence("port", f"not of {user}", "ip link")
+
+
+def _attach(host: HostFacts, entry: ConfigurationEntry, link: Link) -> Iterator[Fix]:
+    """Now: a bridge takes a port at once; the rest is for ifupdown."""
+    above = host.links_by_name.get(entry.names[0])
+    if above is not None and above.kind == "bridge":
+        name = ("ip", "link", "set", "dev", link.name)
+        change, up = command(*name, "master", above.name), command(*name, "up")
+        yield Fix("here", f"Make it a port of {above.name} now", (change, up), False, (command(*name, "nomaster"),))
+    elif host.inventory.services.proxmox is not None:
+        yield Fix("here", "Apply now", (command("ifreload", "-a"),), None)
+    else:
+        note = f"ifdown and ifup of {entry.names[0]}: its connections are interrupted."
+        yield Fix("here", "Apply now, or at the next boot", (), None, note=note)
+
+
 def _rewrite(entry: ConfigurationEntry, old: str, new: Link) -> Fix:
     """GNU sed, whole words only; a name with other characters than letters and digits is left to the editor."""
     title = f"Use the current name in {entry.file}"
@@ -156,6 +203,10 @@ def configuration_names_a_missing_link(host: HostFacts) -> Outcomes:
     Usually the NIC had another name when the file was written: it was moved, replaced or passed through again. With
     ifupdown, networking.service fails too.
 
+    Stanzas of bridges, bonds and VLANs that use such a name (bridge-ports, bond-slaves, vlan-raw-device, interfaces,
+    link) count as well, if nothing else is there in its place. If a udev rule or .link file gives the name to a card
+    that is gone, or a second one another name to this NIC, that is named as the cause.
+
     Reported for the NIC if it is the only one that is not configured and only one name is missing, otherwise for the
     missing names. Only exact names in the form of NIC names count: not bridges, bonds or VLANs, which are created by
     their own configuration, nor USB NICs named after their MAC address. Reported only if some NIC has no address, no
@@ -166,37 +217,77 @@ def configuration_names_a_missing_link(host: HostFacts) -> Outcomes:
     idle = unconfigured_nics(host) if any(entry.owner in FILE_OWNERS for entry in host.configuration.stanzas) else ()
     if not idle:
         return
-    missing: dict[str, ConfigurationEntry] = {}
+    missing = _missing_members(host)
     is_connected = any(link.bus is not None and (has_address(link) or link.master is not None) for link in host.links)
     for entry in host.configuration.stanzas:
         if is_connected and set(entry.methods) <= {"manual"}:
             continue
         if entry.owner in FILE_OWNERS and not entry.addresses and not entry.ignores:
-            names = (name for name in entry.names if _is_of_a_nic(name))
+            names = (_base(name) for name in entry.names if is_of_a_nic(_base(name)))
             missing.update({name: entry for name in names if name not in host.links_by_name and name not in missing})
     if len(idle) == 1 and len(missing) == 1:
         ((old, entry),) = missing.items()
-        title = f"not configured; {entry.owner} configures missing interface {old}"
-        fixes = (_rewrite(entry, old, idle[0]), *_ifup(entry, idle[0]))
-        evidence = (*_stanza(entry, old), address_evidence(idle[0]))
-        yield link_finding("critical", host, idle[0], title, evidence=evidence, why=WHY_MISSING, fixes=fixes)
+        yield _missing_of_one(host, entry, old, idle[0])
         return
     for old, entry in list(missing.items())[:MAX_NAMES]:
         title = f"configured by {entry.owner}, but does not exist"
-        without = Evidence("unconfigured NICs", ", ".join(link.name for link in idle[:5]), "ip address")
-        fix = Fix("here", f"Replace {old} in {entry.file} by the name of the NIC", (), True)
+        note = proposal(old, tuple(missing), idle)
+        fix = Fix("here", f"Replace {old} in {entry.file} by the name of the NIC", (), True, note=note)
         yield host_finding(
             "critical",
             host,
             old,
             title,
-            evidence=(*_stanza(entry, old), without),
+            evidence=(*_stanza(entry, old), *candidate_evidence(idle)),
             why=WHY_MISSING,
             fixes=(fix,),
         )
 
 
-def _is_of_a_nic(name: str) -> bool:
+def _missing_of_one(host: HostFacts, entry: ConfigurationEntry, old: str, link: Link) -> Finding:
+    user = entry.names[0] if old in map(_base, entry.members) else None
+    title = (
+        f"not configured; {user} uses missing interface {old}"
+        if user is not None
+        else f"not configured; {entry.owner} configures missing interface {old}"
+    )
+    fixes = (_rewrite(entry, old, link), *(_ifup(entry, link) if user is None else _attach(host, entry, link)))
+    evidence = (*_stanza(entry, old), address_evidence(link))
+    why = WHY_MISSING
+    cause = naming_cause(host, old, link)
+    if cause is not None:
+        fixes, evidence, why = (cause.fix, *fixes), (*evidence, cause.evidence), f"{WHY_MISSING} {cause.why}"
+    return link_finding("critical", host, link, title, evidence=evidence, why=why, fixes=fixes)
+
+
+def _missing_members(host: HostFacts) -> dict[str, ConfigurationEntry]:
+    """Names of NICs that bridges, bonds and VLANs use in their stanzas, and that no link has, where a NIC is missing
+    there: no other NIC is a port, or the VLAN does not exist."""
+    found: dict[str, ConfigurationEntry] = {}
+    for entry in host.configuration.stanzas:
+        if entry.owner not in FILE_OWNERS or not entry.members or not entry.names or _has_a_nic(host, entry.names[0]):
+            continue
+        for name in map(_base, entry.members):
+            if is_of_a_nic(name) and name not in host.links_by_name:
+                found.setdefault(name, entry)
+    return found
+
+
+def _has_a_nic(host: HostFacts, name: str) -> bool:
+    link = host.links_by_name.get(name)
+    if link is None:
+        return False
+    return link.kind == "vlan" or any(one.bus is not None or one.kind in ("bond", "vlan", "team")
+                                      for one in host.ports.get(link.ifindex, ()))  # fmt: skip
+
+
+def _base(name: str) -> str:
+    """``eno1.100`` → ``eno1``, the NIC below the VLAN."""
+    base, dot, number = name.rpartition(".")
+    return base if dot and number.isdecimal() else name
+
+
+def is_of_a_nic(name: str) -> bool:
     return bool(EXACT_NAME.fullmatch(name) and NIC_NAME.fullmatch(name)) and USB_NIC_NAME.fullmatch(name) is None
 
 

@@ -6,7 +6,7 @@ Reads nothing. The axis starts with the measured seconds; omitted seconds are be
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from nictop.model.devices.ceiling import (
     Ceiling,
@@ -22,12 +22,13 @@ from nictop.model.devices.guests import guests
 from nictop.model.devices.pairs import pairs
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import count_noun
-from nictop.probe.records import Counters
+from nictop.probe.records import Counters, LossCount
 from nictop.traffic.analysis.bottleneck import bottleneck
+from nictop.traffic.analysis.counted_losses import CountedLoss, counted_losses
 from nictop.traffic.analysis.cpu_load import HostLoad, HostRole, host_load
 from nictop.traffic.analysis.judgement import is_above_ceiling
 from nictop.traffic.analysis.loaded import delay_text, loaded_figures
-from nictop.traffic.analysis.nic_incidents import NicIncident, nic_incidents
+from nictop.traffic.analysis.nic_incidents import ChosenNic, NicIncident, nic_incidents
 from nictop.traffic.analysis.path_proof import ObservedHost, PathProof, prove_path
 from nictop.traffic.analysis.setup_facts import NicSetup, exceeded_limits, nic_setup, setup_facts
 from nictop.traffic.analysis.transactions import (
@@ -62,6 +63,10 @@ from nictop.traffic.run.stopped import no_measured_interval, totals_of_intervals
 UNCOUNTED_FRAME_BYTES = 24
 """Bytes of a frame that no netdev counts: preamble, gap and FCS."""
 DEFAULT_MTU = 1500
+LATE_SECONDS = 1.0
+"""A run that a lost NIC has ended may take that much longer than planned until its hosts report it."""
+MAX_LOSSES = 32
+"""Counters of one host in a result."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +86,10 @@ class RunLog:
     stopped: float | None = None
     """Measured seconds when the user stopped it; None: it was not stopped."""
     path_test: PathReport | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Host of an end → name of its chosen NIC before the first byte."""
+    losses: Mapping[str, tuple[LossCount, ...]] = field(default_factory=dict)
+    """Host → counters of lost packets that rose during the run."""
     load: RunLog | None = None
     """Of the bulk flow of a loaded run: its plan and its ends. The plan here is that of the whole, the ends those of
     the requests."""
@@ -122,16 +131,16 @@ def result_of(log: RunLog) -> Result:
         notes=iperf3_differences(tools["client"], tools["server"]) if both and plan.generator == "iperf3" else (),
         clock_uncertainty=_clock_uncertainty(log),
         path_test=stored_path_test(log.path_test) if log.path_test is not None else None,
+        losses=_losses(log, snapshots),
     )
     if plan.test == "loaded" and transactions is not None:
         result = replace(result, transactions=replace(transactions, delay=delay_text(result)))
     limits = bottleneck if plan.has_bulk else transaction_bottleneck
     found = limits(replace(result, plan=plan.load or plan), _setups(log, snapshots))
     incidents = _incidents(log, snapshots, axis)
-    if incidents and found:
-        found = incidents[0].sentence
-    elif incidents:  # a run without a rate has no bottleneck, but a reason why it failed
-        result = replace(result, notes=(*result.notes, incidents[0].sentence))
+    if incidents:
+        result = replace(result, event=incidents[0].sentence)
+        found = incidents[0].sentence if found else ""
     return replace(result, bottleneck=found, notes=(*result.notes, *_notes(result)))
 
 
@@ -441,14 +450,27 @@ def _setups(log: RunLog, snapshots: Mapping[str, Snapshot]) -> dict[str, NicSetu
     return found
 
 
+def _losses(log: RunLog, snapshots: Mapping[str, Snapshot]) -> tuple[CountedLoss, ...]:
+    """What all hosts counted as lost during the run, the largest count of each first."""
+    chosen = {end.host: end.ifindex for end in (log.plan.server, log.plan.client)}
+    found: list[CountedLoss] = []
+    for name, counts in log.losses.items():
+        found += counted_losses(snapshots[name], counts, chosen.get(name))[:MAX_LOSSES]
+    return tuple(found)
+
+
 def _incidents(log: RunLog, snapshots: Mapping[str, Snapshot], axis: float | None) -> tuple[NicIncident, ...]:
-    """What happened to the chosen NICs during the run, by the kernel logs of their hosts."""
+    """What happened to the chosen NICs during the run, by the kernel logs of their hosts and by rtnetlink."""
     if axis is None:
         return ()
     ends = (log.plan.client, log.plan.server)
-    nics = {end.host: end.ifindex for end in ends if end.ifindex is not None}
-    begins = {name: axis + log.hosts[name].offset.seconds for name in nics if name in log.hosts}
-    return nic_incidents(snapshots, nics, begins, log.plan.span)
+    nics = {}
+    for end in ends:
+        host = log.hosts.get(end.host)
+        if host is not None and end.ifindex is not None:
+            begin = axis + host.offset.seconds
+            nics[end.host] = ChosenNic(end.ifindex, log.names.get(end.host, ""), begin, tuple(host.link_changes))
+    return nic_incidents(snapshots, nics, log.plan.span + LATE_SECONDS)
 
 
 def _notes(result: Result) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """The bottleneck of a run, as one sentence with its evidence, or what was excluded.
 
 Reads nothing; takes a `Result`. Causes are examined in the order in which one hides the next: the requested rate, the
-limits of a cloud instance, the ceiling, steal by the hypervisor, a full CPU or thread, all CPUs full, windows, losses.
+limits of a cloud instance, the ceiling, steal by the hypervisor, a CPU limit of the generator's cgroup, a full CPU or
+thread, all CPUs full, windows, losses.
 A cause is named only if its arithmetic gives the measured rate (`cpu_limits`, `path_limits`). Otherwise the bottleneck
 is "not determined", with what is possible and what is excluded, each with its figures. The network between the hosts
 and the hypervisor below a guest are named only if nothing on either host remains.
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from nictop.model.text import units
 from nictop.traffic.analysis import cpu_limits, path_limits
 from nictop.traffic.analysis.judgement import Judgement, combined, is_above_ceiling, on_one_machine, packets_text
+from nictop.traffic.analysis.loss_causes import why_nothing_arrived
 from nictop.traffic.analysis.setup_facts import NicSetup
 from nictop.traffic.results.result import REACHED_SHARE, Flow, Result
 
@@ -24,11 +26,13 @@ AT_CEILING_SHARE = 0.97
 def bottleneck(result: Result, setups: Mapping[str, NicSetup] | None = None) -> str:
     """The sentence; "" for a run without goodput or a failed one, as its rate is not meaningful. `setups`: host → its
     chosen NIC."""
-    flows = [flow for flow in result.flows if flow.goodput is not None]
-    if not flows or result.failure is not None:
+    if result.failure is not None:
         return ""
     if result.empty_flows:
         return _nothing_arrived(result)
+    flows = [flow for flow in result.flows if flow.goodput is not None]
+    if not flows:
+        return ""
     flow = max(flows, key=lambda one: one.goodput or 0.0)
     nics = setups or {}
     found = combined(
@@ -38,6 +42,7 @@ def bottleneck(result: Result, setups: Mapping[str, NicSetup] | None = None) -> 
             path_limits.instance_limits(result, flow, nics),
             _ceiling(result),
             cpu_limits.steal(result, flow),
+            cpu_limits.throttled(result, flow),
             cpu_limits.full_cpus(result, flow, nics),
             cpu_limits.all_cpus(result, flow),
             path_limits.windows(result, flow, nics),
@@ -57,11 +62,12 @@ def _nothing_arrived(result: Result) -> str:
     flows = result.empty_flows
     ways = " and ".join(f"from {flow.sender} to {flow.receiver}" for flow in flows)
     sent = units.bytes_(sum((flow.sent.bytes or 0) for flow in flows if flow.sent is not None))
-    if not any(flow.sent is not None and flow.sent.bytes for flow in flows):
-        return f"nothing arrived {ways}"
-    # What a sender of TCP has written may still be in its socket buffer.
-    is_udp = result.plan.protocol == "udp"
-    return f"nothing arrived {ways}; " + (f"all {sent} that were sent are lost" if is_udp else f"written: {sent}")
+    parts = [f"nothing arrived {ways}"]
+    if any(flow.sent is not None and flow.sent.bytes for flow in flows):
+        # What a sender of TCP has written may still be in its socket buffer.
+        is_udp = result.plan.protocol == "udp"
+        parts.append(f"all {sent} that were sent are lost" if is_udp else f"written: {sent}")
+    return "; ".join((*parts, *why_nothing_arrived(result)))
 
 
 def _bitrate(result: Result, flow: Flow) -> Judgement:

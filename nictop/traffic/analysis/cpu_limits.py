@@ -31,6 +31,8 @@ FOREIGN_CPU_SHARE = 0.2
 """Of a core: other processes that used less are not listed beside a CPU that the run filled."""
 FAIR_SHARE = 0.5
 """Of what a fair scheduler would give: a thread that used less did not need more."""
+THROTTLED_SHARE, MINOR_THROTTLED_SHARE = 0.2, 0.01
+"""Of the seconds of the run, in which threads of the cgroup waited for its CPU limit: the cause, and mentioned."""
 MIN_LISTED_SHARE = 0.01
 MAX_LISTED_THREADS = MAX_LISTED_MACHINES = 3
 
@@ -59,6 +61,27 @@ def steal(result: Result, flow: Flow) -> Judgement:
             share = units.percentage(machine.ready)
             possible.append(f"CPU ready of {clean(machine.end)} on {clean(hypervisor)} ({share} of its CPU time)")
     return Judgement("", (f"steal ({', '.join(examined)})",) if examined else (), tuple(possible))
+
+
+def throttled(result: Result, flow: Flow) -> Judgement:
+    """The CPU limit of the cgroup of a generator, which is that of its probe (cpu.max, systemd CPUQuota=): the kernel
+    counts the time in which its threads were ready and had to wait (throttled_usec, Documentation/admin-guide/
+    cgroup-v2.rst). Its CPUs are not full then."""
+    seconds = max(1.0, float(result.plan.span))
+    possible: list[str] = []
+    for host in dict.fromkeys((flow.receiver, flow.sender)):
+        waits = [one for one in result.losses if one.host == host and one.name == "throttled_usec"]
+        longest = max(waits, key=lambda one: one.count, default=None)
+        waited = longest.count / 1e6 if longest is not None else 0.0
+        if longest is None or waited < MINOR_THROTTLED_SHARE * seconds:
+            continue
+        text = (
+            f"CPU limit of cgroup {clean(longest.where)} on {clean(host)}: its threads waited {units.duration(waited)}"
+        )
+        if waited >= THROTTLED_SHARE * seconds:
+            return Judgement(f"{text} in {seconds:.0f} s (cpu.max)")
+        possible.append(text)
+    return Judgement("", (), tuple(possible))
 
 
 def _is_full(load: HostLoad) -> bool:

@@ -1,29 +1,37 @@
-"""What happened to the chosen NICs during a run, by the kernel logs of their hosts.
+"""What happened to the chosen NICs during a run, by the kernel logs of their hosts and by rtnetlink.
 
-A reset or a lost link explains the rate of a run better than any counter.
+A NIC that was reset, unplugged or renamed explains the rate of a run better than any counter.
 
-Reads nothing; takes the snapshots of the hosts after the run.
+Reads nothing; takes the snapshots of the hosts after the run, and the changes of their links during it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from nictop.model.kernel_log import Logged
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
+from nictop.model.text.words import IFF_UP
+from nictop.probe.records import LinkChange
 
 if TYPE_CHECKING:
     from nictop.probe.inventory.machine.message_table import Meaning
 
-WORDS: dict[Meaning, str] = {
+Event = Literal["removed", "renamed", "set_down", "no_carrier"]
+"""removed: RTM_DELLINK: unplugged, unbound, or moved to another network namespace. set_down: administratively."""
+WORDS: dict[Meaning | Event, str] = {
+    "removed": "disappeared",
     "device_gone": "was detached by its driver",
     "transmit_stalled": "stopped sending (its transmit unit hung)",
     "reset": "was reset by its driver",
     "vf_reset": "was reset by its physical function",
+    "renamed": "was renamed",
+    "set_down": "was set down",
     "link_lost": "lost its link",
+    "no_carrier": "lost its carrier",
 }
 """Meaning of a message → what happened; the first one explains the others, which follow from it."""
 MAX_TEXT_CHARS = 100
@@ -37,36 +45,71 @@ class NicIncident:
     link: str
     second: float
     """On the axis of the run."""
-    meaning: Meaning
+    meaning: Meaning | Event
     text: str
+    """The message; renamed: the new name."""
 
     @property
     def sentence(self) -> str:
         """``b eth2 was reset by its driver at second 7 (kernel log: Detected Tx Unit Hang)``"""
         text = clean(self.text)
         shown = text if len(text) <= MAX_TEXT_CHARS else text[: MAX_TEXT_CHARS - 1] + "…"
-        what = WORDS[self.meaning]
-        return (
-            f"{clean(self.host)} {clean(self.link)} {what} at second {max(0.0, self.second):.0f} (kernel log: {shown})"
-        )
+        what = WORDS[self.meaning] + (f" to {shown}" if self.meaning == "renamed" else "")
+        happened = f"{clean(self.host)} {clean(self.link)} {what} at second {max(0.0, self.second):.0f}"
+        return f"{happened} (kernel log: {shown})" if shown and self.meaning != "renamed" else happened
+
+
+@dataclass(frozen=True)
+class ChosenNic:
+    """The chosen NIC of an end at the start of a run, and what its host reported of links since then."""
+
+    ifindex: int
+    name: str
+    begin: float
+    """Start of the axis on the clock of the host (CLOCK_MONOTONIC)."""
+    changes: tuple[LinkChange, ...] = ()
 
 
 def nic_incidents(
-    snapshots: Mapping[str, Snapshot], nics: Mapping[str, int], begins: Mapping[str, float], seconds: float
+    snapshots: Mapping[str, Snapshot], nics: Mapping[str, ChosenNic], seconds: float
 ) -> tuple[NicIncident, ...]:
-    """Incidents in the run, the most telling of the first second first. `nics`: host → ifindex of its chosen NIC;
-    `begins`: host → start of the axis on its clock (CLOCK_MONOTONIC); `seconds`: length of the run."""
+    """Incidents in the run, the most telling of the first second first. `nics`: by host; `seconds`: length of the
+    run."""
     found: list[NicIncident] = []
-    for host, ifindex in nics.items():
+    for host, nic in nics.items():
         snapshot = snapshots.get(host)
-        link = snapshot.links.get(ifindex) if snapshot is not None else None
-        if snapshot is None or link is None or host not in begins:
+        if snapshot is None:
             continue
-        begin = begins[host]
-        entries = _during(snapshot.kernel_log.of_link(link), begin, begin + seconds)
-        found += [NicIncident(host, link.name, one.time - begin, one.known.meaning, one.text) for one in entries]
+        found += _of_changes(host, nic, seconds)
+        link = snapshot.links.get(nic.ifindex)
+        if link is not None:
+            entries = _during(snapshot.kernel_log.of_link(link), nic.begin, nic.begin + seconds)
+            found += [NicIncident(host, nic.name, one.time - nic.begin, one.known.meaning, one.text) for one in entries]
     order = list(WORDS)
     return tuple(sorted(found, key=lambda one: (round(one.second), order.index(one.meaning))))
+
+
+def _of_changes(host: str, nic: ChosenNic, seconds: float) -> Iterator[NicIncident]:
+    """The first incident of each kind."""
+    name, seen = nic.name, set()
+    for change in nic.changes:
+        if change.ifindex != nic.ifindex or not nic.begin <= change.time <= nic.begin + seconds:
+            continue
+        event = _event(change, name)
+        if event is not None and event not in seen:
+            seen.add(event)
+            yield NicIncident(host, nic.name, change.time - nic.begin, event, change.name if event == "renamed" else "")
+        name = change.name
+
+
+def _event(change: LinkChange, name: str) -> Event | None:
+    if change.gone:
+        return "removed"
+    if change.name != name:
+        return "renamed"
+    if not change.flags & IFF_UP:
+        return "set_down"
+    return "no_carrier" if change.carrier is False else None
 
 
 def _during(entries: Iterable[Logged], begin: float, end: float) -> list[Logged]:

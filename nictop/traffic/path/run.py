@@ -32,8 +32,8 @@ class PathTimeouts:
 
     listen: float = 15.0
     """For both listeners to open their sockets."""
-    test: float = 60.0
-    """For both testers, which end themselves after 45 s at most."""
+    test: float = 45.0
+    """For both testers, which end themselves after 35 s at most."""
     stop: float = 3.0
     """For the listeners to end."""
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 
@@ -15,22 +16,28 @@ from nictop.model.text.terminal import clean
 from nictop.probe.records import Firewalls
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.findings.findings import path_findings
+from nictop.traffic.path.findings.hypervisor_filters import with_hypervisor_filter
 from nictop.traffic.path.result import PathReport, PathRequest
-from nictop.traffic.path.run import STAGE_TEXTS, PathRun, end_path_run
-from nictop.traffic.plan.endpoints import PATH_OPTIONS, select_pair
+from nictop.traffic.path.run import STAGE_TEXTS, PathRun, PathStage, end_path_run
+from nictop.traffic.plan.endpoints import PATH_OPTIONS, chosen_addresses_text, select_pair
 from nictop.traffic.plan.plan import endpoint_pairs
 from nictop.traffic.run.events import RunFailed
 from nictop.traffic.run.host import RunHost, subscribed_hosts
 from nictop.traffic.run.inbox import TrafficInbox
 from nictop.traffic.run.readings import wait_for_readings
 
+FIREWALL_RULES = ("path_firewall", "path_only_icmp", "path_blocked_here")
+"""Findings for which the firewalls of both hosts are read."""
+TELL_SECONDS = 5.0
+"""A stage that lasts longer is told of again, each time."""
+
 Progress = Callable[[str], object]
 """Called with a sentence for each stage."""
 
 
 class PathSession:
-    """One path test. `sessions`: the hosts of the request, whose items the caller processes. `timeout`: as for
-    `wait_for_readings`."""
+    """One path test. `sessions`: the hosts of the request, and others that are watched, whose items the caller
+    processes. `timeout`: as for `wait_for_readings`."""
 
     def __init__(self, request: PathRequest, sessions: Iterable[HostSession], *, timeout: float | None = None) -> None:
         self.request = request
@@ -41,22 +48,24 @@ class PathSession:
         lost."""
         with subscribed_hosts(self._sessions) as hosts:
             ends = dict.fromkeys((self.request.client, self.request.server))
-            needed = [hosts[name] for name in ends if name in hosts]
-            async with aclosing(wait_for_readings(needed, self._timeout)) as waiting:
+            async with aclosing(wait_for_readings(tuple(hosts.values()), self._timeout)) as waiting:
                 async for stage in waiting:
                     progress(clean(stage.sentence))
             snapshots = {name: host.snapshot for name, host in hosts.items()}
             candidates = endpoint_pairs(pairs(snapshots.values()).subnets, snapshots.values())
             pair = select_pair(self.request, candidates, snapshots, options=PATH_OPTIONS)
+            choice = chosen_addresses_text(self.request, pair, snapshots)
+            if choice:
+                progress(f"{choice} (--address and --peer-address select others)")
             run = PathRun(pair, hosts, ports=(self.request.port, self.request.port))
             await _carry_out(run, TrafficInbox(hosts, ends), progress)
             result = run.result()
             facts = {name: HostFacts(hosts[name].snapshot) for name in ends}
             findings = path_findings(result, facts)
-            if self.request.port and any(one.rule == "path_firewall" for one in findings):
+            if any(one.rule in FIREWALL_RULES for one in findings):
                 progress("checking the firewalls of both hosts")
                 findings = path_findings(result, facts, await _firewalls(hosts[name] for name in ends))
-            return PathReport(result, findings)
+            return PathReport(result, with_hypervisor_filter(findings, result, snapshots))
 
 
 async def _carry_out(run: PathRun, inbox: TrafficInbox, progress: Progress) -> None:
@@ -64,18 +73,30 @@ async def _carry_out(run: PathRun, inbox: TrafficInbox, progress: Progress) -> N
     inbox.open()
     try:
         progress(STAGE_TEXTS[run.stage])
+        began = told = time.monotonic()
         await run.begin()
         while run.stage != "over":
             before = run.stage
-            line = await inbox.next(run.deadline)
+            line = await inbox.next(min(run.deadline, told + TELL_SECONDS))
             await (run.expire() if line is None else run.add(line))
-            if run.stage != before and STAGE_TEXTS[run.stage]:
-                progress(STAGE_TEXTS[run.stage])
+            if run.stage == before and time.monotonic() >= told + TELL_SECONDS:
+                told = time.monotonic()
+                if STAGE_TEXTS[before]:
+                    progress(_waiting_text(before, told - began, run.deadline - began))
+            if run.stage != before:
+                began = told = time.monotonic()
+                if STAGE_TEXTS[run.stage]:
+                    progress(STAGE_TEXTS[run.stage])
     except RunFailed as error:
         raise HostUnreachable(error.failure.sentence) from None
     finally:
         await end_path_run(run, inbox)
         inbox.close()
+
+
+def _waiting_text(stage: PathStage, seconds: float, limit: float) -> str:
+    """``testing both directions: no result after 10 s, at most 45 s``"""
+    return f"{STAGE_TEXTS[stage]}: no result after {seconds:.0f} s, at most {limit:.0f} s"
 
 
 async def _firewalls(hosts: Iterable[RunHost]) -> dict[str, Firewalls]:

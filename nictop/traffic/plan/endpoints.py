@@ -55,8 +55,10 @@ def select_pair(
     options: Mapping[str, str] = TRAFFIC_OPTIONS,
 ) -> EndpointPair:
     """The pair that matches the request. If both ends are given explicitly, they need not share a subnet (the network
-    of the pair is "" then). If only the IP version is open, IPv4 is used. `snapshots`: host → snapshot, of all watched
-    hosts. `options`: of the command line, for the hint. Raises NictopError if no pair or more than one matches."""
+    of the pair is "" then). If only the IP version is open, IPv4 is used. Of several IPv6 addresses of one NIC, which
+    every NIC has, the most lasting one is used (`chosen_addresses_text` says so). `snapshots`: host → snapshot, of all
+    watched hosts. `options`: of the command line, for the hint. Raises NictopError if no pair or more than one
+    matches."""
     _check_names(request, snapshots, options)
     candidates = [one for one in pairs if (one.client.host, one.server.host) == (request.client, request.server)]
     matching = [
@@ -72,12 +74,40 @@ def select_pair(
     ends = {(one.client.ifindex, one.server.ifindex) for one in matching}
     if len(ends) == 1 and len(matching) > 1:
         matching = [one for one in matching if _ip_version(one.server.address) == 4] or matching
+    if len(ends) == 1 and all(_ip_version(one.server.address) == 6 for one in matching):
+        matching = [min(matching, key=lambda one: _preference(one, snapshots))]
     if len(matching) > 1:
         message = f"{len(matching)} paths from {clean(request.client)} to {clean(request.server)}"
         raise NictopError(
             f"{message}: choose one", _pair_options(matching, snapshots, options, by_address=len(ends) == 1)
         )
     return matching[0]
+
+
+def chosen_addresses_text(request: EndpointSelection, chosen: EndpointPair, snapshots: Mapping[str, Snapshot]) -> str:
+    """What is said if `select_pair` chose one of several IPv6 addresses of a NIC; "": there was no choice."""
+    others = []
+    for endpoint, asked in ((chosen.client, request.client_address), (chosen.server, request.server_address)):
+        link = snapshots[endpoint.host].links.get(endpoint.ifindex or 0)
+        if asked or link is None or _ip_version(endpoint.address) != 6:
+            continue
+        usable = [one for one in link.addresses if one.family == "ipv6" and one.scope in ("global", "site")]
+        if len(usable) > 1:
+            others.append(f"{clean(endpoint.address)} of {len(usable)} IPv6 addresses of {clean(endpoint.host)}")
+    return f"chosen: {' and '.join(others)}" if others else ""
+
+
+def _preference(pair: EndpointPair, snapshots: Mapping[str, Snapshot]) -> tuple[int, int, str, str]:
+    """The smallest one is used: a shared subnet, then addresses that stay, neither temporary nor deprecated."""
+    passing = sum(_is_passing(end, snapshots) for end in (pair.client, pair.server))
+    return int(not pair.network), passing, pair.client.address, pair.server.address
+
+
+def _is_passing(endpoint: Endpoint, snapshots: Mapping[str, Snapshot]) -> bool:
+    """A privacy address (RFC 8981), one that is no longer used for new connections, or not usable yet."""
+    link = snapshots[endpoint.host].links.get(endpoint.ifindex or 0)
+    flags = [one.flags for one in link.addresses if _same_address(one.address, endpoint.address)] if link else []
+    return any({"temporary", "deprecated", "tentative", "dadfailed"}.intersection(one) for one in flags)
 
 
 def updated_endpoint(endpoint: Endpoint, snapshots: Mapping[str, Snapshot]) -> Endpoint:

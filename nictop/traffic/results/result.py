@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from nictop.model.devices.ceiling import Ceiling
 from nictop.model.text.terminal import clean
 from nictop.model.text.units import percentage
+from nictop.traffic.analysis.counted_losses import CountedLoss
 from nictop.traffic.analysis.cpu_load import HostLoad
 from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.generators.intervals import Interval, Total
@@ -139,6 +140,10 @@ class Result:
     """Of a test of requests and responses, which has no `flows` unless it is loaded."""
     path_test: StoredPathTest | None = None
     """The path test before it; None: there was none."""
+    event: str = ""
+    """What happened to the chosen NIC of an end during it, with the second; "": nothing that is known."""
+    losses: tuple[CountedLoss, ...] = ()
+    """Counters of lost packets that rose on any host from right before the run to right after it."""
 
     @property
     def goodput(self) -> float | None:
@@ -148,8 +153,17 @@ class Result:
 
     @property
     def empty_flows(self) -> tuple[Flow, ...]:
-        """Directions in which nothing arrived: the receiver counted 0 bytes."""
-        return tuple(flow for flow in self.flows if flow.goodput == 0)
+        """Directions in which nothing arrived: the receiver counted 0 bytes, or reported no total and no bytes."""
+        return tuple(flow for flow in self.flows if not _has_arrived(flow))
+
+    @property
+    def has_carried(self) -> bool:
+        """Data arrived in each direction, and requests were answered; False also if that is not known."""
+        if self.plan.has_requests and (self.transactions is None or not self.transactions.latency.count):
+            return False
+        if not self.plan.has_bulk:
+            return True
+        return bool(self.flows) and not self.empty_flows
 
     @property
     def load(self) -> float | None:
@@ -176,6 +190,13 @@ class Result:
     def why_not_ranked(self) -> tuple[str, ...]:
         """Why it may not be compared with others; () if it may."""
         return tuple(_ranking_objections(self))
+
+
+def _has_arrived(flow: Flow) -> bool:
+    """By the total of the receiver, else by the intervals."""
+    if flow.goodput is not None:
+        return flow.goodput > 0
+    return any(point.interval.bytes for point in flow.points)
 
 
 def _ranking_objections(result: Result) -> Sequence[str]:

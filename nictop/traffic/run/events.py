@@ -36,6 +36,8 @@ class RunTimeouts:
     """For both hosts to look up the route to each other."""
     stop: float = 3.0
     """For both child processes to end."""
+    losses: float = 3.0
+    """For all hosts to read the counters of lost packets, before and after the run."""
     counters: float = 3.0
     """For a counter record after the run."""
     ports: int = 5

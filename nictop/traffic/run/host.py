@@ -16,11 +16,20 @@ from nictop.errors import HostUnreachable, NictopError
 from nictop.hosts.session import HostSession, Item
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
-from nictop.probe.records import Counters, GeneratorFloor, Request, TrafficLine, TrafficRequest, TrafficTools
+from nictop.probe.records import (
+    Counters,
+    GeneratorFloor,
+    LinkChange,
+    Request,
+    TrafficLine,
+    TrafficRequest,
+    TrafficTools,
+)
 from nictop.wire.source import SourceState
 
 MAX_COUNTER_RECORDS = 60_000
 """Stored during a run: an hour and a half at 10 Hz."""
+MAX_LINK_CHANGES = 1000
 
 PROBE_REPLY_TIMEOUT = 10.0
 """Seconds that a probe may take to check its generators, or for an inventory."""
@@ -48,6 +57,8 @@ class RunHost:
         self.name = session.name
         self.records: deque[Counters] = deque(maxlen=MAX_COUNTER_RECORDS)
         """Since `clear_records`."""
+        self.link_changes: deque[LinkChange] = deque(maxlen=MAX_LINK_CHANGES)
+        """Since `clear_records`."""
         self.floors: dict[tuple[str, ...], GeneratorFloor | str] = {}
         """Arguments of a measurement of the generator alone → its reply, or why there is none."""
         self._callbacks: list[TrafficCallback] = []
@@ -65,6 +76,7 @@ class RunHost:
         """Remove all records but the newest: a run begins."""
         newest = self.snapshot.counters
         self.records.clear()
+        self.link_changes.clear()
         if newest is not None:
             self.records.append(newest)
 
@@ -76,6 +88,8 @@ class RunHost:
             if self._boot_id not in (None, item.hello.boot_id):
                 self._largest_offset = None
             self._boot_id = item.hello.boot_id
+        if item.link_change is not None:
+            self.link_changes.append(item.link_change)
         if item.counters is not None:
             self.records.append(item.counters)
             self._estimate_offset(item.counters.time)

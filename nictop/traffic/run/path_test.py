@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from nictop.probe.records import TrafficTools
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.findings.findings import path_findings
+from nictop.traffic.path.findings.hypervisor_filters import with_hypervisor_filter
 from nictop.traffic.path.findings.tested_direction import Protocol
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.path.run import PathRun, PathTimeouts
@@ -37,4 +38,5 @@ def run_path_report(
     protocols: tuple[Protocol, ...] = ("udp", "tcp") if plan.protocol == "udp" else ("tcp",)
     result = path.result()
     found = path_findings(result, facts, firewalls, protocols)
+    found = with_hypervisor_filter(found, result, {name: host.snapshot for name, host in hosts.items()})
     return PathReport(result, tuple(one for one in found if one.severity != "info" or one.rule in SHOWN_INFO))

@@ -16,7 +16,8 @@ from dataclasses import replace
 from functools import partial
 
 from nictop.model.text.terminal import clean
-from nictop.probe.records import Counters, TrafficLine, TrafficRequest
+from nictop.probe.records import Counters, LossCount, TrafficLine, TrafficRequest
+from nictop.probe.traffic.loss_differences import increases
 from nictop.traffic.analysis.assemble import (
     RunLog,
     axis_start,
@@ -90,6 +91,8 @@ class Run:
         """Ids of generators."""
         self._wall = time.time()
         self._before: dict[str, Counters | None] = {}
+        self._lost_before: dict[str, tuple[LossCount, ...]] = {}
+        self._names: dict[str, str] = {}
         self._failure: Failure | None = None
         self._inbox = TrafficInbox(hosts, {end.host for end in self._ends.values()})
         self._stopped: float | None = None
@@ -140,6 +143,8 @@ class Run:
         for ends in self._pairs:
             async for event in self._start_server(ends):
                 yield event
+        self._lost_before = await self._read_losses("before")
+        self._names = self._chosen_names()
         self._before = {name: host.snapshot.counters for name, host in self._hosts.items()}
         await self._start_child(self._ends, "client")
         async for event in self._watch():
@@ -408,7 +413,8 @@ class Run:
             self._failure,
             self._stopped,
             self._path_test,
-            load,
+            names=self._names,
+            load=load,
         )
 
     def _log_of(self, ends: Mapping[Side, RunEnd]) -> RunLog:
@@ -462,7 +468,48 @@ class Run:
             if name not in self._inbox.lost:
                 await host.session.until(partial(has_record_since, host, finish[name]), deadline - time.monotonic())
         after = {name: first_record_since(host, finish[name]) for name, host in self._hosts.items()}
-        return replace(self._log(), after=after)
+        return replace(self._log(), after=after, losses=await self._losses())
+
+    def _chosen_names(self) -> dict[str, str]:
+        """Host of an end → name of its NIC."""
+        found = {}
+        for end in (self.plan.server, self.plan.client):
+            host = self._hosts.get(end.host)
+            link = host.snapshot.links.get(end.ifindex or 0) if host is not None else None
+            if link is not None:
+                found[end.host] = link.name
+        return found
+
+    async def _losses(self) -> dict[str, tuple[LossCount, ...]]:
+        """Host → counters of lost packets that rose during the run."""
+        try:
+            after = await self._read_losses("after")
+        except RunFailed:  # a host was lost meanwhile
+            return {}
+        return {name: increases(before, after[name]) for name, before in self._lost_before.items() if name in after}
+
+    async def _read_losses(self, when: str) -> dict[str, tuple[LossCount, ...]]:
+        """Of the hosts that answer in time."""
+        waiting = {}
+        for number, (name, host) in enumerate(self._hosts.items()):
+            if name not in self._inbox.lost and host.snapshot.state == "live":
+                waiting[f"{self._identity}-losses-{when}-{number}"] = name
+        chosen = {end.host: end.ifindex or 0 for end in (self.plan.server, self.plan.client)}
+        for request, name in waiting.items():
+            await self._hosts[name].request(TrafficRequest(request, "losses", ifindex=chosen.get(name, 0)))
+        found = {}
+        deadline = time.monotonic() + self._limits.losses
+        while waiting:
+            line = await self._inbox.next(deadline)
+            if line is None:
+                break
+            if line.id not in waiting:
+                self._pass_on(line)
+            elif line.kind == "losses":
+                found[waiting.pop(line.id)] = line.losses or ()
+            else:
+                waiting.pop(line.id)
+        return found
 
     def _end_on(self, host: RunHost) -> float:
         """Time at which the later end ended, on the clock of a host."""

@@ -2,7 +2,8 @@
 
 Reads nothing; takes the inventories and the route of each host to the other one (`records.TrafficPath`). In this order:
 an address that both hosts have, or a third watched host; a link that is down; a route that discards; ARP that is off;
-strict reverse path filtering; a MAC address of another host; a neighbour that does not answer. `examined` lists what
+strict reverse path filtering; the packet filter of a watched hypervisor; a MAC address of another host; a neighbour
+that does not answer. `examined` lists what
 can be excluded and what remains possible.
 """
 
@@ -17,8 +18,10 @@ from nictop.model.snapshot import ARPHRD_ETHER
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_NOARP
 from nictop.probe.records import Link, TrafficPath
+from nictop.rules.bridge.forward_filters import bridge_finding
 from nictop.rules.fixes.commands import command
 from nictop.traffic.analysis.assemble import RunLog
+from nictop.traffic.analysis.hypervisor_filters import refusing_bridge
 from nictop.traffic.generators import Side
 from nictop.traffic.plan.plan import Endpoint
 from nictop.traffic.run.failures import ExaminedCauses, Failure
@@ -46,8 +49,7 @@ def visible_cause(log: RunLog) -> Failure | None:
     if client.host == server.host:
         return None
     ends = (_run_side(log, "client"), _run_side(log, "server"))
-    searches = (_duplicates, _link_is_down, _discarding_routes, _arp_off, _strict_filters, _foreign_macs, _unresolved)
-    return next((found for search in searches for found in search(log, ends)), None)
+    return next((found for search in SEARCHES for found in search(log, ends)), None)
 
 
 def examined(log: RunLog) -> ExaminedCauses:
@@ -169,6 +171,21 @@ def _strict_filters(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Fa
         )
 
 
+def _hypervisor_filters(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Failure]:
+    snapshots = {name: host.snapshot for name, host in log.hosts.items()}
+    both = [(end.here.host, end.here.ifindex) for end in ends]
+    found = refusing_bridge(snapshots, both, is_ipv6=log.plan.ip_version == 6)
+    if found is not None:
+        finding = bridge_finding(found.host, found.found)
+        commands = next((fix.commands for fix in finding.fixes if fix.commands), ())
+        yield Failure(
+            "filtered",
+            f"{clean(finding.host)}, the hypervisor: {clean(finding.subject)}: {clean(finding.title)}",
+            tuple(map(str, commands)),
+            finding.host,
+        )
+
+
 def _foreign_macs(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Failure]:
     for end in ends:
         for name, link in _owners_of_mac(log, end):
@@ -197,6 +214,13 @@ def _unresolved(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Failur
                 (),
                 end.here.host,
             )
+
+
+SEARCHES = (
+    *(_duplicates, _link_is_down, _discarding_routes, _arp_off, _strict_filters),
+    *(_hypervisor_filters, _foreign_macs, _unresolved),
+)
+"""In this order."""
 
 
 # ---------------------------------------------------------------------------------------------------------- helpers

@@ -75,6 +75,11 @@ class WatchedHosts:
         return len(self.by_name) > 1
 
     @property
+    def unread(self) -> tuple[str, ...]:
+        """Names of the hosts whose facts are not there, or no longer of now: no finding is about them."""
+        return tuple(name for name, one in self.by_name.items() if one.is_unreachable or not one.has_readings)
+
+    @property
     def session(self) -> HostSession:
         """The chosen host."""
         return self.by_name[self.chosen]

@@ -45,7 +45,7 @@ class FramedScreen(NictopScreen, Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._findings_shown: tuple[Diagnosis | None, str, bool] | None = None
+        self._findings_shown: tuple[Diagnosis | None, str, bool, tuple[str, ...]] | None = None
 
     def compose(self) -> ComposeResult:
         yield TabLine(id="tabs")
@@ -141,10 +141,10 @@ class FramedScreen(NictopScreen, Screen[None]):
         line, nictop = self.query_one(FindingsPanel), self.nictop
         if line.display and nictop.hosts.by_name:
             notice = nictop.hosts.session.notice(nictop.now(), nictop.hosts.interval)
-            content = (nictop.display.diagnosis, notice, nictop.hosts.several)
+            content = (nictop.display.diagnosis, notice, nictop.hosts.several, nictop.hosts.unread)
             if content != self._findings_shown:
                 self._findings_shown = content
-                line.show(content[0], notice=notice, several_hosts=content[2])
+                line.show(content[0], notice=notice, several_hosts=content[2], unread=content[3])
 
     # -------------------------------------------------------------------------------------------------- keys
 

@@ -64,7 +64,7 @@ WORKER_NAME = re.compile(r"NetWorld-VM-\d+")
 SOURCES_OF_LINUX = (
     "addresses", "routes", "queues", "qdiscs", "bridge_vlans", "bonds", "teams", "interrupts", "services",
     "stopped_managers", "settings", "networkmanager", "networkd", "configuration", "iommu", "forwarding", "devlink",
-    "messages", "lldp",
+    "messages", "lldp", "routing",
 )  # fmt: skip
 """Of an `Inventory`, without equivalent here."""
 

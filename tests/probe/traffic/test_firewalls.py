@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.kernel import netlink
+from nictop.probe.kernel import netlink, nftables
 from nictop.probe.records import FilterChain, Firewalls
 from nictop.probe.traffic import firewalls
 from nictop.probe.traffic.firewalls import parse_chains, parse_ufw, read_firewalls
@@ -99,15 +99,13 @@ def test_ufw_conf(text: str, enabled: bool) -> None:
 
 
 def chain(family: int, table: str, name: str, hook: int | None, policy: int = 1, *, kind: str = "filter") -> bytes:
-    body = firewalls.NFGENMSG.pack(family, 0, 0)
-    body += netlink.pack_text(firewalls.NFTA_CHAIN_TABLE, table) + netlink.pack_text(firewalls.NFTA_CHAIN_NAME, name)
+    body = nftables.NFGENMSG.pack(family, 0, 0)
+    body += netlink.pack_text(nftables.NFTA_CHAIN_TABLE, table) + netlink.pack_text(nftables.NFTA_CHAIN_NAME, name)
     if hook is None:
         return body
-    number = netlink.pack_attribute(firewalls.NFTA_HOOK_HOOKNUM, struct.pack(">I", hook))
-    body += netlink.pack_attribute(firewalls.NFTA_CHAIN_HOOK, number) + netlink.pack_text(
-        firewalls.NFTA_CHAIN_TYPE, kind
-    )
-    return body + netlink.pack_attribute(firewalls.NFTA_CHAIN_POLICY, struct.pack(">I", policy))
+    number = netlink.pack_attribute(nftables.NFTA_HOOK_HOOKNUM, struct.pack(">I", hook))
+    body += netlink.pack_attribute(nftables.NFTA_CHAIN_HOOK, number) + netlink.pack_text(nftables.NFTA_CHAIN_TYPE, kind)
+    return body + netlink.pack_attribute(nftables.NFTA_CHAIN_POLICY, struct.pack(">I", policy))
 
 
 def test_chain_messages() -> None:

@@ -161,6 +161,9 @@ def test_findings_come_before_hosts_and_hosts_before_runs() -> None:
 
 def test_a_healthy_host_has_a_positive_verdict() -> None:
     report = replace(rich_report(), diagnosis=Diagnosis((), ()))
+    words = Outline(html_page(report)).words
+    assert "✓ No problems found" not in words and "· No problems found; not read: vm3" in words
+    report = replace(report, unreachable=())
     assert "✓ No problems found" in Outline(html_page(report)).words
 
 

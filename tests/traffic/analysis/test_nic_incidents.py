@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import KernelMessage
-from nictop.traffic.analysis.nic_incidents import NicIncident, nic_incidents
+from nictop.probe.records import KernelMessage, LinkChange
+from nictop.traffic.analysis.nic_incidents import ChosenNic, NicIncident, nic_incidents
 from tests.traffic.machines import machine, nic
 
 BEGIN = 1000.0
 """Of the run, on the clock of the host."""
+NIC = ChosenNic(4, "ens4", BEGIN)
+UP, DOWN_FLAGS = 0x1043, 0x1002
 HANG = "ixgbe 0000:01:00.0 ens4: Detected Tx Unit Hang"
 RESET = "ixgbe 0000:01:00.0 ens4: Reset adapter"
 DOWN = "ixgbe 0000:01:00.0 ens4: NIC Link is Down"
@@ -25,7 +29,7 @@ def host(*messages: tuple[float, str]) -> Snapshot:
 
 
 def incidents(*messages: tuple[float, str], seconds: float = 10.0) -> tuple[NicIncident, ...]:
-    return nic_incidents({"b": host(*messages)}, {"b": 4}, {"b": BEGIN}, seconds)
+    return nic_incidents({"b": host(*messages)}, {"b": NIC}, seconds)
 
 
 def test_the_cause_precedes_its_consequences_of_the_same_second() -> None:
@@ -45,11 +49,36 @@ def test_only_messages_of_the_run_and_of_the_chosen_nic_count() -> None:
 
 def test_hosts_without_a_chosen_nic_or_a_clock_have_none() -> None:
     snapshot = host((BEGIN + 1, HANG))
-    assert nic_incidents({"b": snapshot}, {"b": 9}, {"b": BEGIN}, 10.0) == ()
-    assert nic_incidents({"b": snapshot}, {"b": 4}, {}, 10.0) == ()
-    assert nic_incidents({}, {"b": 4}, {"b": BEGIN}, 10.0) == ()
+    assert nic_incidents({"b": snapshot}, {"b": replace(NIC, ifindex=9)}, 10.0) == ()
+    assert nic_incidents({"b": snapshot}, {}, 10.0) == ()
+    assert nic_incidents({}, {"b": NIC}, 10.0) == ()
 
 
 def test_the_text_of_a_host_is_cleaned_and_cut() -> None:
     (found,) = incidents((BEGIN + 2, HANG + "\x1b[31m" + "x" * 400))
     assert "\x1b" not in found.sentence and len(found.sentence) < 220
+
+
+def change(
+    second: float, *, gone: bool = False, name: str = "ens4", carrier: bool = True, flags: int = UP
+) -> LinkChange:
+    return LinkChange(BEGIN + second, 4, gone, name, "up" if carrier else "down", carrier, flags, 1500)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ((change(3.2, gone=True),), "b ens4 disappeared at second 3"),
+        ((change(2.0), change(4.1, name="wan0")), "b ens4 was renamed to wan0 at second 4"),
+        ((change(5.4, carrier=False), change(6.0)), "b ens4 lost its carrier at second 5"),
+        ((change(5.4, flags=DOWN_FLAGS),), "b ens4 was set down at second 5"),
+    ],
+)
+def test_what_rtnetlink_reports_needs_no_message(changes: tuple[LinkChange, ...], sentence: str) -> None:
+    found = nic_incidents({"b": host()}, {"b": replace(NIC, changes=changes)}, 10.0)
+    assert found[0].sentence == sentence
+
+
+def test_changes_of_other_times_and_links_do_not_count() -> None:
+    changes = (change(-1, gone=True), change(11, gone=True), replace(change(3, gone=True), ifindex=5), change(4))
+    assert nic_incidents({"b": host()}, {"b": replace(NIC, changes=changes)}, 10.0) == ()

@@ -8,6 +8,7 @@ import pytest
 
 from nictop.probe.records import (
     IcmpError,
+    LossCount,
     PathListener,
     PathReplies,
     PathSize,
@@ -147,3 +148,43 @@ def test_firewall_between_the_hosts(port: int, severity: str) -> None:
 def test_direction_that_was_not_tested() -> None:
     direction = PathDirection(ENDS["a"], ENDS["b"], failure="b: no answer")
     assert path_findings(PathResult(1.0, "", 0, (direction, healthy("b", "a"))), FACTS) == ()
+
+
+def losing(*losses: LossCount, lost: tuple[str, ...] = ("udp", "tcp")) -> PathDirection:
+    """Some protocols get no answer, although their packets arrive; b has counted losses meanwhile."""
+    direction = healthy("a", "b")
+    assert direction.test is not None and direction.listener is not None
+    silent = {"udp": PathReplies("udp", "", 5), "tcp": PathReplies("tcp", "", 1, error="ETIMEDOUT")}
+    replies = tuple(silent[one.protocol] if one.protocol in lost else one for one in direction.test.replies)
+    listener = replace(direction.listener, delivered=(), losses=losses)
+    return replace(direction, test=replace(direction.test, replies=replies, sizes=()), listener=listener)
+
+
+def test_counter_that_explains_what_is_lost() -> None:
+    """The filters at ingress of the receiver's NIC count at least half of the lost packets: no firewall is guessed."""
+    ingress = LossCount("qdisc", "ingress", 6, 2, "ffff:")
+    (one,) = found(losing(ingress))
+    assert (one.rule, one.severity, one.host, one.subject) == ("path_dropped", "critical", "b", NIC)
+    assert one.title == f"drops packets of the test: 6 packets dropped by the tc filters of {NIC}"
+    assert one.evidence[0].source == f"tc -s filter show dev {NIC} ingress"
+    for other in (replace(ingress, count=2), replace(ingress, ifindex=77)):
+        assert {one.rule for one in found(losing(other))} == {"path_firewall"}, "too few, or by another NIC"
+    assert {one.rule for one in found(losing(LossCount("link", "rx_dropped", 900, 2)))} == {"path_firewall"}, (
+        "it counts what nobody misses, too"
+    )
+
+
+def test_wrong_checksums_of_few_packets_are_others() -> None:
+    assert {one.rule for one in found(losing(LossCount("protocol", "Udp InCsumErrors", 1)))} == {"path_firewall"}
+    assert {one.rule for one in found(losing(LossCount("protocol", "Udp InCsumErrors", 5)))} == {"path_checksums_wrong"}
+
+
+def test_loss_is_attributed_or_said_to_be_unexplained() -> None:
+    replies = (PathReplies("icmp", "raw", 100, (0.001,) * 60), PathReplies("udp", "", 20, (0.001,) * 20))
+    there = healthy("a", "b", replies=replies)
+    assert there.listener is not None
+    (one,) = found(there)
+    assert "No counter of either host explains it" in one.why
+    counted = replace(there.listener, losses=(LossCount("driver", "rx_xdp_drops", 40, 2),))
+    (one,) = found(replace(there, listener=counted))
+    assert f"b: rx_xdp_drops of {NIC} +40 (XDP)" in one.why

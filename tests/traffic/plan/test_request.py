@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nictop.errors import NictopError
 from nictop.probe.records import TrafficTools
-from nictop.traffic.plan.endpoints import select_pair
+from nictop.traffic.plan.endpoints import chosen_addresses_text, select_pair
 from nictop.traffic.plan.plan import Endpoint, RunPlan, dscp_number
 from nictop.traffic.plan.quantities import (
     parse_bit_rate,
@@ -154,6 +154,23 @@ def test_ipv4_is_preferred_if_only_the_ip_version_is_open() -> None:
     assert select_pair(replace(request, ip_version=6), pairs, hosts).network == "2001:db8::/64"
     # an address may be written in another way than the kernel does
     assert select_pair(replace(REQUEST, client_address="2001:DB8:0::1"), pairs, hosts).server.address == "2001:db8::2"
+
+
+def test_one_of_several_ipv6_addresses_is_chosen_and_told() -> None:
+    """Every NIC may have several; privacy addresses and deprecated ones are not chosen if there is another one."""
+    first = nic(3, "ens3", "2001:db8::99", "2001:db8::1", "2001:db8::2")
+    flags: tuple[tuple[str, ...], ...] = (("temporary",), ("permanent",), ("deprecated",))
+    addresses = tuple(replace(one, flags=flag) for one, flag in zip(first.addresses, flags, strict=True))
+    pairs, hosts = between(
+        machine("a", replace(first, addresses=addresses)), machine("b", nic(5, "ens3", "2001:db8::7"))
+    )
+    request = replace(REQUEST, ip_version=6)
+    chosen = select_pair(request, pairs, hosts)
+    assert (chosen.client.address, chosen.server.address) == ("2001:db8::1", "2001:db8::7")
+    assert chosen_addresses_text(request, chosen, hosts) == "chosen: 2001:db8::1 of 3 IPv6 addresses of a"
+    asked = replace(request, client_address="2001:db8::2")
+    other = select_pair(asked, pairs, hosts)
+    assert other.client.address == "2001:db8::2" and chosen_addresses_text(asked, other, hosts) == ""
 
 
 def test_hint_distinguishes_two_addresses_of_one_nic() -> None:

@@ -1,10 +1,10 @@
 """Finds the configuration files that name or match links, and parses them → `ConfigurationEntry`.
 
 Reads netplan, ifupdown with the files it sources, systemd's .network and .link files with their drop-ins, udev rules,
-ifcfg files, cloud-init's network configuration, files that request virtual functions at boot (modprobe.d, tuned,
-rc.local, units, tmpfiles, sysfs.conf), and scripts of the administrator that run ethtool (rc.local, units, those of
-ifupdown and of dispatchers). Number and bytes are limited (`Files`). A parser is imported when there is a file for it:
-few hosts have more than two kinds.
+ifcfg files, cloud-init's network configuration, zones of firewalld, files that request virtual functions at boot
+(modprobe.d, tuned, rc.local, units, tmpfiles, sysfs.conf), and scripts of the administrator that run ethtool (rc.local,
+units, those of ifupdown and of dispatchers). Number and bytes are limited (`Files`). A parser is imported when there is
+a file for it: few hosts have more than two kinds.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from itertools import chain, islice
 
@@ -30,6 +31,8 @@ MAX_SOURCED_FILES = 200
 """Of ifupdown's ``source``."""
 IFCFG_LEFTOVERS = ("~", ".bak", ".old", ".orig", ".rpmnew", ".rpmsave", ".rpmorig", ".swp", ".template")
 """Suffixes that the network scripts ignore as well."""
+GENERATED_BY_NETPLAN = "10-netplan-"
+"""Start of the names of netplan's files in /run/systemd/network."""
 HOOK_DIRECTORIES = (
     *("network/if-pre-up.d", "network/if-up.d", "NetworkManager/dispatcher.d", "NetworkManager/dispatcher.d/pre-up.d"),
     *(f"networkd-dispatcher/{state}.d" for state in ("routable", "carrier", "configured", "configuring")),
@@ -53,9 +56,10 @@ def read_link_configuration(
     """(Entries by file and line, why the first unreadable file could not be read). A missing file is no failure."""
     files, roots = Files(), ConfigurationRoots(etc, run, usr, var)
     sources: tuple[Callable[[Files, ConfigurationRoots], Iterable[ConfigurationEntry]], ...] = (
-        netplan, ifupdown, ifcfg, cloud_init, networkd, links, udev, modules, sriov_writers, hooks
+        netplan, ifupdown, ifcfg, cloud_init, networkd, links, udev, zones, modules, sriov_writers, hooks
     )  # fmt: skip
     found = list(islice(chain.from_iterable(source(files, roots) for source in sources), MAX_CONFIGURATION_ENTRIES))
+    found = [with_time(entry, files) for entry in found]
     found.sort(key=lambda entry: (entry.file, entry.line))
     if not files.unreadable:
         return tuple(found), None
@@ -63,6 +67,13 @@ def read_link_configuration(
     others = len(files.unreadable) - 1
     detail = f"{first.detail} and {others} more" if others else first.detail
     return tuple(found), Unreadable(first.reason, detail)
+
+
+def with_time(entry: ConfigurationEntry, files: Files) -> ConfigurationEntry:
+    """Netplan's files, and those that it generates, with the time of their last change."""
+    if entry.owner != "netplan" and not os.path.basename(entry.file).startswith(GENERATED_BY_NETPLAN):
+        return entry
+    return replace(entry, modified=files.modified.get(entry.file))
 
 
 def effective(files: Files, directories: Iterable[str], *suffixes: str) -> list[str]:
@@ -160,6 +171,14 @@ def units(files: Files, roots: ConfigurationRoots, suffix: str, kind: str) -> It
 
 def udev(files: Files, roots: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
     return parsed(files, effective(files, roots.by_priority("udev/rules.d"), ".rules"), "udev", "udev_rules")
+
+
+def zones(files: Files, roots: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
+    """Zones of firewalld that an administrator has changed. Often only root may read them: see `hooks`."""
+    unreadable = dict(files.unreadable)
+    yield from parsed(files, files.listed(os.path.join(roots.etc, "firewalld/zones"), ".xml"), "firewalld", "zone")
+    files.unreadable.clear()
+    files.unreadable.update(unreadable)
 
 
 def modules(files: Files, roots: ConfigurationRoots) -> Iterator[ConfigurationEntry]:

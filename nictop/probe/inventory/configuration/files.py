@@ -21,6 +21,8 @@ class Files:
 
     def __init__(self) -> None:
         self.unreadable: dict[str, Unreadable] = {}
+        self.modified: dict[str, float] = {}
+        """Path as printed → time of the last change, seconds since the epoch."""
         self._files = 0
         self._bytes = 0
 
@@ -52,7 +54,8 @@ class Files:
             self.unreadable[shown] = unreadable_from_error(failure, shown)
             return None
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 return None
             data = os.read(descriptor, MAX_CONFIGURATION_FILE_BYTES)
         except OSError as error:
@@ -60,6 +63,7 @@ class Files:
             return None
         finally:
             os.close(descriptor)
+        self.modified[shown] = status.st_mtime
         self._files += 1
         self._bytes += len(data)
         return data.decode("utf-8", "replace")

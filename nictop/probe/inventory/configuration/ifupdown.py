@@ -30,6 +30,9 @@ BOOT_PROTOCOLS = {
     "static": ("static",),
 }
 STANZAS = ("auto", "iface", "mapping", "source", "source-directory", "no-auto-down", "no-scripts", "rename", "template")
+MEMBER_OPTIONS = ("bridge-ports", "bond-slaves", "slaves", "vlan-raw-device")
+"""Options with names of other links; with underscores as well (bridge-utils-interfaces(5), ifenslave, vlan)."""
+NO_MEMBERS = ("none", "all", "regex", "noregex")
 ASSIGNMENT = pattern(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 FALSE_VALUES = ("no", "false", "off", "0")
 
@@ -62,6 +65,9 @@ def parse_interfaces(text: str, file: str) -> tuple[list[ConfigurationEntry], li
                 pattern = os.path.join(os.path.dirname(file), words[1])
                 sources.append(SourceDirective(pattern, words[0] == "source-directory"))
         elif inside:
+            if words[0].replace("_", "-") in MEMBER_OPTIONS:
+                members = (one for one in words[1:] if one not in NO_MEMBERS)
+                entries[-1] = replace(entries[-1], members=(*entries[-1].members, *members))
             request = parse_numvfs_line(content)
             if request is not None:
                 entries[-1] = replace(entries[-1], virtual_functions=request.functions)

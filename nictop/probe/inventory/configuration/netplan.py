@@ -52,6 +52,7 @@ def version_2(network: Node, file: str, owner: ConfigurationOwner) -> Iterator[C
                 methods=address_methods(device),
                 virtual_functions=parse_integer(device.get("virtual-function-count").text()),
                 new_name=device.get("set-name").text() or None,
+                members=(*device.get("interfaces").texts(), *device.get("link").texts()),
             )
 
 

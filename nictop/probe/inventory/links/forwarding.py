@@ -1,8 +1,9 @@
 """Forwarding tables: MAC addresses in the embedded switch of a NIC and on the ports of bridges.
 
 Dumps RTM_GETNEIGH with AF_BRIDGE (linux/neighbour.h) → `ForwardingEntry` records. Only for physical functions that can
-have virtual functions, and for ports of bridges: on hosts without either no request is sent, because a bridge may have
-a hundred thousand addresses.
+have virtual functions, for ports of bridges, and for virtual NICs, whose own table has the addresses of the macvlan
+links above it in any namespace (dev_uc_add in drivers/net/macvlan.c). On hosts without any of them no request is sent,
+and where there are only virtual NICs one for each of them: a bridge may have a hundred thousand addresses.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ MAC_BYTES = 6
 IDENTITY_BYTES = NDMSG.size + 4 + MAC_BYTES
 """Start of a message: link, state, flags, and the address, which is the first attribute (net/bridge/br_fdb.c)."""
 MAX_FORWARDING_ENTRIES = 4096
+MAX_VIRTUAL_NICS = 8
+"""Virtual NICs whose own table is read."""
+VIRTUAL_DRIVERS = ("virtio_net", "vmxnet3", "hv_netvsc", "ena", "gve", "mana")
+"""The virtual switch below them may accept their own address only."""
 MAX_DUMPED_ENTRIES = 65_536
 """Entries of the dump that are parsed; limits the cost of an inventory."""
 MAX_REPEATED_ENTRIES = 262_144
@@ -40,14 +45,17 @@ class DumpTooLong(Exception):
 def read_forwarding(
     links: Iterable[Link], functions: Iterable[PciFunction]
 ) -> tuple[tuple[ForwardingEntry, ...], Unreadable | None]:
-    """Unicast entries of physical functions and ports of bridges among `links`, and why some may be missing.
+    """Unicast entries of physical functions, virtual NICs and ports of bridges among `links`, and why some may be
+    missing.
 
     Never raises OSError.
     """
     links = tuple(links)
-    ports, physical = bridge_ports(links), physical_links(links, functions)
-    if not ports and not physical:
+    ports, physical, virtual = bridge_ports(links), physical_links(links, functions), virtual_nics(links)
+    if not ports and not physical and not virtual:
         return (), None
+    whole = bool(ports or physical)
+    physical |= set(virtual)
     found: dict[ForwardingEntry, None] = {}
     parsed = repeated = 0
     permanent: set[bytes] = set()
@@ -74,7 +82,8 @@ def read_forwarding(
 
     try:
         with NetlinkSocket(NETLINK_ROUTE) as netlink:
-            netlink.dump(RTM_GETNEIGH, NDMSG.pack(socket.AF_BRIDGE, 0, 0, 0, 0), keep=keep)
+            for ifindex in (0,) if whole else virtual:
+                netlink.dump(RTM_GETNEIGH, NDMSG.pack(socket.AF_BRIDGE, ifindex, 0, 0, 0), keep=keep)
     except DumpTooLong:
         detail = f"more than {MAX_FORWARDING_ENTRIES} entries, or {MAX_DUMPED_ENTRIES} on all links"
         return tuple(found), Unreadable("failed", detail)
@@ -98,8 +107,15 @@ def physical_links(links: Iterable[Link], functions: Iterable[PciFunction]) -> s
     return {link.ifindex for link in links if link.pci_address in capable}
 
 
+def virtual_nics(links: Iterable[Link]) -> list[int]:
+    """ifindexes of the first links with a driver of a virtual NIC."""
+    drivers = ((link.ifindex, link.ethtool.driver) for link in links if link.kind is None)
+    found = [ifindex for ifindex, driver in drivers if driver is not None and driver.driver in VIRTUAL_DRIVERS]
+    return found[:MAX_VIRTUAL_NICS]
+
+
 def is_relevant(entry: ForwardingEntry, ports: set[int], physical: set[int]) -> bool:
-    """Entries of a device itself (NTF_SELF) are relevant for physical functions, those of a bridge for its ports."""
+    """Entries of a device itself (NTF_SELF) are relevant for NICs (`physical`), those of a bridge for its ports."""
     return entry.ifindex in physical if entry.self_entry else entry.ifindex in ports
 
 

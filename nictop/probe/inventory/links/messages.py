@@ -23,6 +23,7 @@ IFLA_MACVLAN_MODE, IFLA_IPVLAN_MODE, IFLA_VRF_TABLE = 1, 1, 1
 IFLA_TUN_TYPE, IFLA_TUN_MULTI_QUEUE, IFLA_TUN_NUM_QUEUES = 3, 7, 8
 IFLA_BR_STP_STATE, IFLA_BR_VLAN_FILTERING, IFLA_BR_VLAN_PROTOCOL, IFLA_BR_VLAN_DEFAULT_PVID = 5, 7, 8, 39
 IFLA_BR_GROUP_FWD_MASK = 9
+IFLA_BR_NF_CALL_IPTABLES, IFLA_BR_NF_CALL_IP6TABLES, IFLA_BR_NF_CALL_ARPTABLES = 36, 37, 38
 IFLA_BRPORT_STATE, IFLA_BRPORT_COST, IFLA_BRPORT_BRIDGE_ID = 1, 3, 14
 
 VLAN_PROTOCOLS = {0x8100: "802.1Q", 0x88A8: "802.1ad"}
@@ -34,6 +35,13 @@ BOND_MODES = dict(
 MACVLAN_MODES = {1: "private", 2: "vepa", 4: "bridge", 8: "passthru", 16: "source"}
 IPVLAN_MODES = {0: "l2", 1: "l3", 2: "l3s"}
 TUN_TYPES = {1: "tun", 2: "tap"}
+XDP_MODES: Mapping[int, Literal["driver", "generic", "hardware", "several"]] = {
+    1: "driver",
+    2: "generic",
+    3: "hardware",
+    4: "several",
+}
+"""XDP_ATTACHED_*"""
 VF_SETTING_UNKNOWN = 0xFFFFFFFF
 """-1: the driver does not report the setting."""
 
@@ -56,6 +64,9 @@ DETAILS: Mapping[str, Details] = {
         ("bridge_vlan_filtering", IFLA_BR_VLAN_FILTERING, None),
         ("bridge_default_pvid", IFLA_BR_VLAN_DEFAULT_PVID, None),
         ("bridge_group_fwd_mask", IFLA_BR_GROUP_FWD_MASK, None),
+        ("bridge_nf_call_iptables", IFLA_BR_NF_CALL_IPTABLES, None),
+        ("bridge_nf_call_ip6tables", IFLA_BR_NF_CALL_IP6TABLES, None),
+        ("bridge_nf_call_arptables", IFLA_BR_NF_CALL_ARPTABLES, None),
     ),
     "vrf": (("vrf_table", IFLA_VRF_TABLE, None),),
 }
@@ -65,7 +76,10 @@ PROTOCOL_DETAILS = {
     "bridge": ("bridge_vlan_protocol", IFLA_BR_VLAN_PROTOCOL),
 }
 """Kind of link → (key, attribute in network byte order)."""
-FLAG_DETAILS = {"tun_multi_queue", "bridge_stp", "bridge_vlan_filtering"}
+FLAG_DETAILS = {
+    *("tun_multi_queue", "bridge_stp", "bridge_vlan_filtering"),
+    *("bridge_nf_call_iptables", "bridge_nf_call_ip6tables", "bridge_nf_call_arptables"),
+}
 """Keys whose value is true or false."""
 
 BRIDGE_PORT_STATES = ("disabled", "listening", "learning", "forwarding", "blocking")
@@ -109,6 +123,7 @@ def parse_link(payload: bytes) -> Link | None:
     carrier, state = number(found, if_link.IFLA_CARRIER), number(found, if_link.IFLA_OPERSTATE) or 0
     lower = number(found, if_link.IFLA_LINK)
     address = found.get(if_link.IFLA_ADDRESS, b"")
+    xdp = dict(iter_attributes(found.get(if_link.IFLA_XDP, b"")))
     functions = parse_virtual_functions(found.get(if_link.IFLA_VFINFO_LIST, b""), len(address))
     return Link(
         ifindex=ifindex,
@@ -146,6 +161,8 @@ def parse_link(payload: bytes) -> Link | None:
         unreadable=missing_functions(number(found, if_link.IFLA_NUM_VF) or 0, len(functions)),
         bridge_port=parse_bridge_port(info),
         tunnel=parse_tunnel(kind or "", info.get(if_link.IFLA_INFO_DATA, b"")),
+        xdp=XDP_MODES.get(number(xdp, if_link.IFLA_XDP_ATTACHED) or 0),
+        xdp_program=number(xdp, if_link.IFLA_XDP_PROG_ID) or None,
     )
 
 

@@ -79,6 +79,14 @@ def parse_qdisc(payload: bytes) -> tuple[int, int, Qdisc] | None:
     return ifindex, handle, replace(record, dropped=dropped_packets(found.get(TCA_STATS2, b"")))
 
 
+def parse_filter_hook(payload: bytes) -> tuple[int, str] | None:
+    """(ifindex, kind) of the qdiscs ingress and clsact, which only hold filters; None: another one."""
+    if len(payload) < TCMSG.size:
+        return None
+    kind = text(dict(iter_attributes(payload[TCMSG.size :])).get(TCA_KIND, b""))
+    return (TCMSG.unpack_from(payload)[1], kind) if kind in ("ingress", "clsact") else None
+
+
 def dropped_packets(statistics: bytes) -> int | None:
     """Dropped packets of TCA_STATS2; None: not counted."""
     queue = dict(iter_attributes(statistics)).get(TCA_STATS_QUEUE, b"")

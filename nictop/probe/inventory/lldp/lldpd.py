@@ -15,13 +15,13 @@ from typing import Any
 
 from nictop.probe.inventory.lldp.frames import MAX_ADDRESSES, MAX_VLANS
 from nictop.probe.kernel.backports import is_ascii
-from nictop.probe.kernel.pdeathsig import set_parent_death_signal
+from nictop.probe.kernel.programs import program_output
 from nictop.probe.records import LldpNeighbour, Unreadable
 
 DIRECTORIES = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/run/current-system/sw/bin")
 ARGUMENTS = ("-f", "json0", "show", "neighbors", "details")
-LLDPCLI_TIMEOUT = 2.0
-"""Seconds: lldpd may hang."""
+LLDPCLI_TIMEOUT, MAX_LLDPCLI_SECONDS = 2.0, 8.0
+"""Seconds on an idle and on a busy host: lldpd may hang."""
 MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 MAX_NEIGHBOURS = 8
 """Of one NIC."""
@@ -40,27 +40,19 @@ def read_lldpd(
     path = next((path for path in paths if os.access(path, os.X_OK)), None)
     if path is None:
         return {}, Unreadable("missing", "lldpcli is not installed")
-    parent = os.getpid()
     try:
-        completed = subprocess.run(
-            [path, *ARGUMENTS],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={"LC_ALL": "C"},
-            timeout=LLDPCLI_TIMEOUT,
-            check=False,
-            preexec_fn=lambda: set_parent_death_signal(parent),
+        status, output = program_output(
+            (path, *ARGUMENTS), LLDPCLI_TIMEOUT, MAX_LLDPCLI_SECONDS, environment={"LC_ALL": "C"}
         )
-    except subprocess.TimeoutExpired:
+    except TimeoutError:
         return {}, Unreadable("failed", f"lldpcli did not end within {LLDPCLI_TIMEOUT:g} s")
     except (OSError, subprocess.SubprocessError) as error:
         return {}, Unreadable("failed", f"lldpcli: {error}")
-    if completed.returncode or not completed.stdout:
+    if status or not output:
         if os.geteuid() != 0:
             return {}, Unreadable("needs_root", "the control socket of lldpd is open to root and its group")
-        return {}, Unreadable("failed", f"lldpcli ended with status {completed.returncode}")
-    return parse_neighbours(completed.stdout[:MAX_OUTPUT_BYTES], ifindexes)
+        return {}, Unreadable("failed", f"lldpcli ended with status {status}")
+    return parse_neighbours(output[:MAX_OUTPUT_BYTES], ifindexes)
 
 
 def parse_neighbours(output: bytes, ifindexes: Mapping[str, int]) -> tuple[Neighbours, Unreadable | None]:

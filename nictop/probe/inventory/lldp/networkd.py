@@ -15,11 +15,12 @@ from typing import Any
 
 from nictop.probe.inventory.lldp.frames import capability_names, parse_frame, vlan_id
 from nictop.probe.kernel.sysfs import parse_integer, unreadable_from_error
+from nictop.probe.kernel.waiting import Wait
 from nictop.probe.records import LldpNeighbour, Unreadable
 
 METHOD = "io.systemd.Network.GetLLDPNeighbors"
-VARLINK_TIMEOUT = 1.0
-"""Seconds for the whole answer."""
+VARLINK_TIMEOUT, MAX_VARLINK_SECONDS = 1.0, 5.0
+"""Seconds for the whole answer on an idle and on a busy host."""
 MAX_FILE_BYTES = 64 * 1024
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 MAX_NEIGHBOURS = 8
@@ -76,15 +77,14 @@ def _ask(path: str) -> tuple[Neighbours, Unreadable | None]:
     """Over varlink; a networkd without the method has none."""
     request = json.dumps({"method": METHOD, "parameters": {}, "more": True}).encode() + b"\0"
     answers = bytearray()
-    deadline = time.monotonic() + VARLINK_TIMEOUT
+    wait = Wait(VARLINK_TIMEOUT, MAX_VARLINK_SECONDS)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
             channel.settimeout(VARLINK_TIMEOUT)
             channel.connect(path)
             channel.sendall(request)
             while not is_complete(answers):
-                channel.settimeout(max(0.001, deadline - time.monotonic()))
-                data = channel.recv(64 * 1024)
+                data = receive(channel, wait)
                 answers += data
                 if not data or len(answers) > MAX_ANSWER_BYTES:
                     break
@@ -95,6 +95,16 @@ def _ask(path: str) -> tuple[Neighbours, Unreadable | None]:
     except OSError as error:
         return {}, unreadable_from_error(error, path)
     return parse_answers(bytes(answers)), None
+
+
+def receive(channel: socket.socket, wait: Wait) -> bytes:
+    """The next part. Raises OSError, of which TimeoutError is one since Python 3.3; `socket.timeout` is not."""
+    while True:
+        channel.settimeout(wait.remaining())
+        try:
+            return channel.recv(64 * 1024)
+        except socket.timeout:
+            wait.extend()
 
 
 def is_complete(answers: bytes | bytearray) -> bool:

@@ -1,4 +1,5 @@
 """Daemons that affect NICs: NetworkManager, networkd, irqbalance, guest tools, hypervisors, Open vSwitch,
+lldpd, firewalld, the guest agent of Google Compute Engine → `Services`.
 lldpd, dhclient, the guest agent of Google Compute Engine → `Services`.
 
 Takes the names of all processes (`processes`) and reads /proc/PID/cmdline, status and ns/net of those with a matching
@@ -31,6 +32,7 @@ SERVICE_COMMS = {
     "pmxcfs": "proxmox",
     "ovs-vswitchd": "openvswitch",
     "lldpd": "lldpd",
+    "firewalld": "firewalld",
     "dhclient": "dhclient",
     "google_guest_ag": "google_guest_agent",
 }
@@ -41,7 +43,7 @@ FULL_NAMES = {
 }
 """Truncated comm → names of the program in the command line. Google's: ExecStart of google-guest-agent.service and
 google-guest-agent-manager.service; google_guest_agent_netevent of guest-configs is no daemon."""
-NETWORK_SERVICES = ("networkmanager", "networkd", "openvswitch", "lldpd", "dhclient")
+NETWORK_SERVICES = ("networkmanager", "networkd", "openvswitch", "lldpd", "firewalld", "dhclient")
 """Their links are those of their network namespace; a container may run one of them for this namespace."""
 ZOMBIE = "\nState:\tZ"
 NSPID_LINE = pattern(r"^NSpid:((?:\t[0-9]+)+)$", re.MULTILINE | re.ASCII)

@@ -20,10 +20,14 @@ from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.route_lookup import RTMSG
 from nictop.probe.kernel.rtnetlink import RTM_GETRULE
 from nictop.probe.kernel.sysfs import SysfsDirectory, parse_integer, read_text, unreadable_from_error
-from nictop.probe.records import Link, Settings, Unreadable
+from nictop.probe.records import Address, Link, Settings, Unreadable
 
 SYSCTL_NAMES = (
     "kernel.dmesg_restrict",
+    "net.bridge.bridge-nf-call-arptables",
+    "net.bridge.bridge-nf-call-ip6tables",
+    "net.bridge.bridge-nf-call-iptables",
+    "net.bridge.bridge-nf-filter-vlan-tagged",
     "net.core.netdev_budget",
     "net.core.netdev_budget_usecs",
     "net.core.netdev_max_backlog",
@@ -39,6 +43,8 @@ SYSCTL_NAMES = (
 )
 LINK_SYSCTL_NAMES = ("arp_announce", "arp_filter", "arp_ignore", "rp_filter")
 """Below net.ipv4.conf, for each link with an IPv4 address."""
+IPV6_SYSCTL_NAMES = ("accept_ra", "forwarding")
+"""Below net.ipv6.conf, for each link with a global IPv6 address that ends unless it is renewed."""
 TCP_BUFFER_NAMES = ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem")
 CPUFREQ_POLICY = pattern(r"policy[0-9]{1,5}", re.ASCII)
 MAX_CPUS_BYTES = 4096
@@ -132,12 +138,22 @@ def read_sysctl(links: Iterable[Link], sysctls: SysfsDirectory) -> dict[str, int
                         for name in LINK_SYSCTL_NAMES
                     }
                 )
+        if any(has_lifetime(address) for address in link.addresses):
+            folder = directory_of(link)
+            if folder is not None:
+                for name in IPV6_SYSCTL_NAMES:
+                    paths[f"net.ipv6.conf.{link.name}.{name}"] = f"net/ipv6/conf/{folder}/{name}"
     found = {}
     for name, path in paths.items():
         value = sysctls.integer("sysctl", path)
         if value is not None:
             found[name] = value
     return found
+
+
+def has_lifetime(address: Address) -> bool:
+    """A global IPv6 address from router advertisements or DHCPv6."""
+    return address.family == "ipv6" and address.scope == "global" and "permanent" not in address.flags
 
 
 def read_tcp_buffers(sysctls: SysfsDirectory) -> dict[str, tuple[int, int, int]]:

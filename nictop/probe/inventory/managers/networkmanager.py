@@ -1,15 +1,17 @@
 """Devices and profiles of NetworkManager over the system bus → `NetworkManager`.
 
 One call returns all objects (org.freedesktop.DBus.ObjectManager.GetManagedObjects on /org/freedesktop); then
-GetSettings of every profile, many calls at a time. Secrets are not requested, and the service is not started by the
-calls. The timeout is extended while NetworkManager uses CPU (`dbus_calls`).
+GetSettings of every profile and GetAppliedConnection of every active device, many calls at a time. Secrets are not
+requested, and the service is not started by the calls. The timeout is extended while NetworkManager uses CPU
+(`dbus_calls`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from nictop.probe.inventory.lldp.networkmanager import parse_neighbours
@@ -28,6 +30,14 @@ NETWORKMANAGER_TIMEOUT = 20.0
 MAX_PENDING_CALLS = 64
 """Calls without reply: a system bus refuses more than 128."""
 MAX_PROFILES = 2000
+MAX_ROUTERS = 8
+"""Of one lease."""
+MAX_APPLIED = 256
+"""Active devices whose applied settings are read."""
+APPLIED_TYPES = (1, 9, 10, 11, 13, 15, 20)
+"""NM_DEVICE_TYPE_*: Ethernet, InfiniBand, bond, VLAN, bridge, team, veth."""
+ACTIVATED = 100
+"""NM_DEVICE_STATE_ACTIVATED"""
 
 SERVICE = "org.freedesktop.NetworkManager"
 ROOT = "/org/freedesktop/NetworkManager"
@@ -104,7 +114,27 @@ def request_all(connection: BusConnection, links: tuple[Link, ...]) -> tuple[Net
     if len(paths) > MAX_PROFILES:
         unreadable["profiles"] = Unreadable("failed", f"only {MAX_PROFILES} of {len(paths)} profiles were read")
     settings = {path: replies[path] for path in paths if path in replies}
-    return replace(parse_objects(objects, settings, links), unreadable=unreadable), None
+    devices = active_devices(objects)[:MAX_APPLIED]
+    applied: dict[str, DbusReply] = {}
+    try:
+        for first in range(0, len(devices), MAX_PENDING_CALLS):
+            batch = devices[first : first + MAX_PENDING_CALLS]
+            calls = ((path, f"{SERVICE}.Device", "GetAppliedConnection") for path in batch)
+            for number, reply in connection.each(SERVICE, calls, ("u", (0,))):
+                applied[batch[number]] = reply
+    except (OSError, ValueError, EOFError) as error:
+        unreadable["applied"] = why_failed(error, f"NetworkManager (after {len(applied)} of {len(devices)} devices)")
+    return replace(parse_objects(objects, settings, links, applied), unreadable=unreadable), None
+
+
+def active_devices(objects: Objects) -> list[str]:
+    """Paths of the activated devices whose settings a profile can have."""
+    found = []
+    for path, interfaces in objects.items():
+        device = interfaces.get(f"{SERVICE}.Device", {})
+        if number(device, "State") == ACTIVATED and number(device, "DeviceType") in APPLIED_TYPES:
+            found.append(path)
+    return sorted(found, key=lambda path: (len(path), path))
 
 
 def untyped_objects(tree: object) -> Objects:
@@ -124,8 +154,13 @@ def profile_paths(objects: Objects) -> list[str]:
     return sorted(paths, key=lambda path: (len(path), path))
 
 
-def parse_objects(objects: Objects, settings: dict[str, DbusReply], links: Iterable[Link]) -> NetworkManager:
-    """The record, from all objects and the replies to GetSettings by path."""
+def parse_objects(
+    objects: Objects,
+    settings: dict[str, DbusReply],
+    links: Iterable[Link],
+    applied: Mapping[str, DbusReply] = MappingProxyType({}),
+) -> NetworkManager:
+    """The record, from all objects and the replies to GetSettings and GetAppliedConnection by path."""
     manager = objects.get(ROOT, {}).get(SERVICE, {})
     parsed = {
         path: profile_of(path, objects.get(path, {}).get(PROFILE_INTERFACE, {}), settings[path]) for path in settings
@@ -134,12 +169,15 @@ def parse_objects(objects: Objects, settings: dict[str, DbusReply], links: Itera
     uuids = {path: profile.uuid for path, profile in profiles.items()}
     numbers = {link.name: link.ifindex for link in links}
     devices: dict[int, ManagedDevice] = {}
-    for interfaces in objects.values():
+    by_uuid = {profile.uuid: profile for profile in profiles.values()}
+    for path, interfaces in objects.items():
         properties = interfaces.get(f"{SERVICE}.Device", {})
         names = (text(properties, "Interface"), os.path.basename(text(properties, "Udi") or ""))
         ifindex = next((numbers[name] for name in names if name in numbers), None)
         if ifindex is not None:
-            devices[ifindex] = parse_device(interfaces, objects, uuids)
+            device = parse_device(interfaces, objects, uuids)
+            stored = by_uuid.get(device.active_profile or "")
+            devices[ifindex] = replace(device, applied=applied_profile(applied.get(path), stored))
     return NetworkManager(
         version=text(manager, "Version") or "",
         startup=manager.get("Startup") is True,
@@ -163,6 +201,19 @@ def profile_of(path: str, properties: Part, reply: DbusReply) -> Profile | None:
     return parse_profile(path, properties, settings, unreadable)
 
 
+def applied_profile(reply: DbusReply | None, stored: Profile | None) -> Profile | None:
+    """The profile as it was applied, if it differs from the stored one; None: it does not, or that is not known."""
+    if reply is None or stored is None or stored.external or stored.unreadable or reply.error is not None:
+        return None
+    if not reply.body or not isinstance(reply.body[0], dict):
+        return None
+    settings = {name: unwrap_variants(part) for name, part in reply.body[0].items() if isinstance(part, dict)}
+    found = parse_profile(stored.path, {}, settings, {})
+    known = ("filename", "unsaved", "generated", "volatile", "external", "nm_generated_default", "timestamp")
+    found = replace(found, **{name: getattr(stored, name) for name in known})
+    return found if found.uuid == stored.uuid and found != stored else None
+
+
 def parse_device(interfaces: dict[str, Part], objects: Objects, uuids: dict[str, str]) -> ManagedDevice:
     """One device. `interfaces`: of its object. `uuids`: path of a profile → UUID."""
     properties = interfaces[f"{SERVICE}.Device"]
@@ -181,8 +232,16 @@ def parse_device(interfaces: dict[str, Part], objects: Objects, uuids: dict[str,
         available_profiles=tuple(uuids[path] for path in texts(properties, "AvailableConnections") if uuids.get(path)),
         permanent_address=None if permanent is None else permanent.lower(),
         lldp=parse_neighbours(properties.get("LldpNeighbors")),
+        dhcp_routers=dhcp_routers(objects.get(text(properties, "Dhcp4Config") or "/", {})),
         dhcp_mtu=offered_mtu(objects.get(text(properties, "Dhcp4Config") or "/", {})),
     )
+
+
+def dhcp_routers(interfaces: dict[str, Part]) -> tuple[str, ...]:
+    """Addresses in the option ``routers`` of a lease, which are separated by blanks."""
+    options = interfaces.get(f"{SERVICE}.DHCP4Config", {}).get("Options")
+    written = text(options, "routers") if isinstance(options, dict) else None
+    return tuple((written or "").split()[:MAX_ROUTERS])
 
 
 def offered_mtu(interfaces: dict[str, Part]) -> int | None:

@@ -44,6 +44,10 @@ MAX_ERRORS = 8
 """Distinct ICMP errors that are stored."""
 
 
+class NotConnected(OSError):
+    """The socket was made, but there is no route to the other end, or the source address cannot be used."""
+
+
 class Echo:
     """Packets of one protocol over one connected socket. Sizes are those of the whole IP packet."""
 
@@ -117,7 +121,7 @@ class Echo:
 
 
 class IcmpEcho(Echo):
-    """Echo requests. Raises OSError when neither kind of socket is allowed."""
+    """Echo requests. Raises NotConnected; OSError when neither kind of socket is allowed."""
 
     protocol: Literal["icmp", "udp"] = "icmp"
 
@@ -138,7 +142,7 @@ class IcmpEcho(Echo):
 
 
 class UdpEcho(Echo):
-    """Datagrams to the listener of the other end."""
+    """Datagrams to the listener of the other end. Raises NotConnected."""
 
     protocol: Literal["icmp", "udp"] = "udp"
 
@@ -174,7 +178,7 @@ def _icmp_socket(family: int) -> tuple[socket.socket, str]:
 
 
 def _connect(connection: socket.socket, source: Any, target: Any) -> None:
-    """Bind and connect, with DF set and ICMP errors queued. Closes the socket and raises OSError."""
+    """Bind and connect, with DF set and ICMP errors queued. Closes the socket and raises NotConnected."""
     try:
         if connection.family == socket.AF_INET6:
             connection.setsockopt(SOL_IPV6, IPV6_MTU_DISCOVER, IP_PMTUDISC_PROBE)
@@ -184,6 +188,6 @@ def _connect(connection: socket.socket, source: Any, target: Any) -> None:
         enable_errors(connection)
         connection.bind(source)
         connection.connect(target)
-    except OSError:
+    except OSError as error:
         connection.close()
-        raise
+        raise NotConnected(error.errno, error.strerror) from error

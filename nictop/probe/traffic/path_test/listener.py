@@ -19,6 +19,8 @@ import struct
 from nictop.probe.inventory.machine.sysctl import MAX_PROTOCOL_BYTES, parse_reverse_path_drops
 from nictop.probe.kernel.sysfs import read_text, unreadable_from_error
 from nictop.probe.records import PathListener, ReceivedPackets, Unreadable
+from nictop.probe.traffic.loss_counters import read_loss_counts
+from nictop.probe.traffic.loss_differences import increases
 from nictop.probe.traffic.path_test.icmp_errors import SOL_IP, SOL_IPV6
 from nictop.probe.traffic.path_test.packets import (
     ANSWER,
@@ -46,6 +48,8 @@ ANCILLARY_BYTES = 256
 MAX_DATAGRAM_BYTES = 65536
 MAX_DATAGRAMS, MAX_FRAMES = 5000, 10_000
 """Read during one test; a test sends less than half of that."""
+MAX_LOSSES = 64
+"""Counters in the last line."""
 MAX_CONNECTIONS = 16
 PORT_ATTEMPTS = 16
 """Ports that are tried until one is free for UDP and TCP."""
@@ -184,7 +188,7 @@ class Listener:
 def listen(command: TrafficCommand, report: Callable[[object], None], proc: str = "/proc") -> None:
     """Answer one test. `report` is called with a `PathListener` when the sockets are open and at the end. Raises
     OSError when they cannot be opened."""
-    drops = _read_drops(proc)
+    drops, counted = _read_drops(proc), read_loss_counts(command.ifindex, proc)
     listener = Listener(command)
     try:
         signal.signal(signal.SIGTERM, _end)
@@ -202,6 +206,7 @@ def listen(command: TrafficCommand, report: Callable[[object], None], proc: str 
             ended=True,
             delivered=listener.delivered.records(),
             arrived=listener.arrived.records() if listener.frames is not None else None,
+            losses=increases(counted, read_loss_counts(command.ifindex, proc))[:MAX_LOSSES],
             rp_filter_drops=after - drops if is_ipv4 and after is not None and drops is not None else None,
             unreadable=listener.unreadable,
         )

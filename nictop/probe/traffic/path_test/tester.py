@@ -1,7 +1,7 @@
 """The tester of a path test: sends to the other end, and reports what was answered as `records.PathTest`.
 
 In this order: echo and round-trip times over ICMP and UDP, one TCP connection, the largest packet over ICMP and UDP,
-and which MAC addresses answer: at most 40 s and about 2000 packets. The short test before a traffic run uses ICMP only
+and which MAC addresses answer: at most 30 s and about 2000 packets. The short test before a traffic run uses ICMP only
 if UDP is not answered: half a second and 13 packets on a healthy path, about 2 s on a broken one.
 """
 
@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from nictop.probe.kernel import errno_reasons
 from nictop.probe.kernel.sysfs import read_text, unreadable_from_error
-from nictop.probe.records import PathReplies, PathSize, PathTest, Unreadable
+from nictop.probe.records import PathReplies, PathSize, PathTest, TrafficPath, Unreadable
 from nictop.probe.traffic.path import read_path
-from nictop.probe.traffic.path_test.echo import Echo, IcmpEcho, UdpEcho
+from nictop.probe.traffic.path_test.echo import Echo, IcmpEcho, NotConnected, UdpEcho
 from nictop.probe.traffic.path_test.icmp_errors import enable_errors, read_errors
 from nictop.probe.traffic.path_test.neighbours import NeighbourSchedule, answering_macs
 from nictop.probe.traffic.path_test.sizes import largest_passing
@@ -36,7 +36,7 @@ class PathTestLimits(NamedTuple):
     """How much a test sends, and how long it waits."""
 
     max_seconds: float
-    """Of the whole test; the searches end earlier with what they have found."""
+    """Of the whole test, but for the time limits of a connection and of the questions for a MAC address."""
     echoes: int
     """Packets for round-trip times, of the first protocol that is answered."""
     second_echoes: int
@@ -57,7 +57,7 @@ class PathTestLimits(NamedTuple):
 
 
 FULL = PathTestLimits(
-    max_seconds=40.0,
+    max_seconds=30.0,
     echoes=100,
     second_echoes=20,
     first_echoes=5,
@@ -80,6 +80,7 @@ SHORT = PathTestLimits(
     min_size_timeout=0.1,
     neighbours=NeighbourSchedule(2, 0.1),
 )
+PATIENT = NeighbourSchedule(2, 0.5)
 ECHO_INTERVAL = 0.01
 FIRST_INTERVAL = 0.25
 COPY_INTERVAL = 0.01
@@ -101,53 +102,23 @@ def test_path(command: TrafficCommand) -> PathTest:
     mtu = _read_mtu(path.ifindex or command.ifindex)
     extent = SHORT if command.short else FULL
     deadline = began + extent.max_seconds
-    source = socket_address(command.source, 0, command.ifindex)
-    echoes: list[Echo] = []
+    echoes, refused = _open_echoes(command, unreadable)
     try:
-        try:
-            echoes.append(IcmpEcho(source, socket_address(command.address, 0, command.ifindex), cookie_of(command)))
-        except OSError as error:
-            unreadable["icmp"] = _why_no_icmp(error)
-        target = socket_address(command.address, command.port, command.ifindex)
-        refused = ""
-        try:
-            echoes.append(UdpEcho(source, target, cookie_of(command)))
-        except OSError as error:  # no route: connect(2) of UDP looks it up
-            refused = errno_reasons.name(error.errno or 0)
-        replies: list[PathReplies] = []
-        if command.short:
-            echoes.reverse()
-        for echo in echoes:
-            is_first = not any(one.rtts for one in replies)
-            if is_first or not command.short:
-                replies.append(_measure(echo, extent.echoes if is_first else extent.second_echoes, extent))
-        if not command.short and len(replies) > 1 and not replies[0].rtts and replies[1].rtts:
-            # the MAC address may have been resolved meanwhile
-            replies[0] = _measure(echoes[0], extent.echoes, extent)
-        if refused:
-            replies.append(PathReplies("udp", error=refused))
-        replies.append(_connect(source, target, extent.connect_timeout))
-        sizes: list[PathSize] = []
-        for echo, measured in zip(echoes, replies):
-            if measured.rtts and measured.protocol == echo.protocol:
-                guesses = [one.largest for one in sizes if one.largest is not None]
-                limit = min(mtu or MAX_PACKET_BYTES, MAX_PACKET_BYTES)
-                sizes.append(_search(echo, measured, limit, guesses, extent=extent, deadline=deadline))
+        replies = _measure_echoes(echoes, extent, command.short, deadline)
+        is_answered = any(one.rtts for one in replies)
+        replies += refused
+        if is_answered or not _has_no_neighbour(command):
+            source = socket_address(command.source, 0, command.ifindex)
+            target = socket_address(command.address, command.port, command.ifindex)
+            replies.append(_connect(source, target, extent.connect_timeout))
+        limit = min(mtu or MAX_PACKET_BYTES, MAX_PACKET_BYTES)
+        sizes = _search_sizes(echoes, replies, limit, extent, deadline)
         packets = 1 + sum(echo.count for echo in echoes)
     finally:
         for echo in echoes:
             echo.close()
     path = read_path(command.address, command.source, command.ifindex)
-    macs, resolved = None, ""
-    if path.route == "unicast" and path.ifindex:
-        resolved = path.gateway or command.address
-        try:
-            own = command.source.partition("%")[0]
-            macs = answering_macs(resolved, own, path.ifindex, extent.neighbours)
-        except OSError as error:
-            unreadable["macs"] = unreadable_from_error(error, "packet socket")
-        except ValueError as error:
-            unreadable["macs"] = Unreadable("not_offered", str(error))
+    resolved, macs = _ask_for_neighbour(command, path, extent, unreadable, is_answered=is_answered)
     return PathTest(
         address=command.address,
         source=command.source,
@@ -164,6 +135,90 @@ def test_path(command: TrafficCommand) -> PathTest:
     )
 
 
+def _open_echoes(command: TrafficCommand, unreadable: dict[str, Unreadable]) -> tuple[list[Echo], list[PathReplies]]:
+    """The sockets in the order in which they are used, and the replies of those that have no route: connect(2) looks it
+    up. Raises OSError."""
+    source = socket_address(command.source, 0, command.ifindex)
+    echoes: list[Echo] = []
+    refused: list[PathReplies] = []
+    try:
+        echoes.append(IcmpEcho(source, socket_address(command.address, 0, command.ifindex), cookie_of(command)))
+    except NotConnected as error:
+        refused.append(PathReplies("icmp", error=errno_reasons.name(error.errno or 0)))
+    except OSError as error:
+        unreadable["icmp"] = _why_no_icmp(error)
+    try:
+        target = socket_address(command.address, command.port, command.ifindex)
+        echoes.append(UdpEcho(source, target, cookie_of(command)))
+    except NotConnected as error:
+        refused.append(PathReplies("udp", error=errno_reasons.name(error.errno or 0)))
+    except OSError:
+        for echo in echoes:
+            echo.close()
+        raise
+    if command.short:
+        echoes.reverse()
+    return echoes, refused
+
+
+def _measure_echoes(echoes: list[Echo], extent: PathTestLimits, short: bool, deadline: float) -> list[PathReplies]:
+    """Replies in the order of the sockets. In a short test the second one is used only if the first has no answer."""
+    replies: list[PathReplies] = []
+    for echo in echoes:
+        is_first = not any(one.rtts for one in replies)
+        if is_first or not short:
+            count = extent.echoes if is_first else extent.second_echoes
+            replies.append(_measure(echo, count, extent, deadline))
+    if not short and len(replies) > 1 and not replies[0].rtts and replies[1].rtts:
+        # the MAC address may have been resolved meanwhile
+        replies[0] = _measure(echoes[0], extent.echoes, extent, deadline)
+    return replies
+
+
+def _has_no_neighbour(command: TrafficCommand) -> bool:
+    """The MAC address is not known after the first packets: more of them would not leave either."""
+    path = read_path(command.address, command.source, command.ifindex)
+    return path.route == "unicast" and path.neighbour in ("incomplete", "failed")
+
+
+def _search_sizes(
+    echoes: list[Echo], replies: list[PathReplies], limit: int, extent: PathTestLimits, deadline: float
+) -> list[PathSize]:
+    """The largest packets of the protocols that are answered."""
+    sizes: list[PathSize] = []
+    for echo, measured in zip(echoes, replies):
+        if measured.rtts and measured.protocol == echo.protocol:
+            guesses = [one.largest for one in sizes if one.largest is not None]
+            sizes.append(_search(echo, measured, limit, guesses, extent=extent, deadline=deadline))
+    return sizes
+
+
+def _ask_for_neighbour(
+    command: TrafficCommand,
+    path: TrafficPath,
+    extent: PathTestLimits,
+    unreadable: dict[str, Unreadable],
+    *,
+    is_answered: bool,
+) -> tuple[str, tuple[str, ...] | None]:
+    """(address of the next hop, MAC addresses that answer for it); ("", None): no next hop. Silence beside answered
+    packets is asked for once more: that a path works by an old entry only must not be said of a late answer."""
+    if path.route != "unicast" or not path.ifindex:
+        return "", None
+    resolved, own = path.gateway or command.address, command.source.partition("%")[0]
+    try:
+        macs = answering_macs(resolved, own, path.ifindex, extent.neighbours)
+        if not macs and is_answered:
+            macs = answering_macs(resolved, own, path.ifindex, PATIENT)
+    except OSError as error:
+        unreadable["macs"] = unreadable_from_error(error, "packet socket")
+    except ValueError as error:
+        unreadable["macs"] = Unreadable("not_offered", str(error))
+    else:
+        return resolved, macs
+    return resolved, None
+
+
 def socket_address(address: str, port: int, ifindex: int) -> Any:
     """Address tuple of the socket module; a link-local IPv6 address gets the NIC as its scope."""
     number = address.partition("%")[0]
@@ -178,7 +233,7 @@ def cookie_of(command: TrafficCommand) -> bytes:
     return bytes.fromhex(command.cookie)
 
 
-def _measure(echo: Echo, count: int, extent: PathTestLimits) -> PathReplies:
+def _measure(echo: Echo, count: int, extent: PathTestLimits, deadline: float) -> PathReplies:
     """Round-trip times of `count` packets; without an answer to the first ones no more are sent."""
     size = max(ECHO_BYTES, echo.header_bytes + 56)
     answered = False
@@ -189,7 +244,7 @@ def _measure(echo: Echo, count: int, extent: PathTestLimits) -> PathReplies:
         while not answered and left > 0:
             answered = bool(echo.receive(left))
             left = end - time.monotonic()
-        if answered:
+        if answered or time.monotonic() > deadline:
             break
     if not answered:
         answered = bool(echo.receive(extent.answer_timeout - FIRST_INTERVAL))
@@ -200,6 +255,8 @@ def _measure(echo: Echo, count: int, extent: PathTestLimits) -> PathReplies:
     begin = time.monotonic()
     for number in range(count):
         now = time.monotonic()
+        if now > deadline and rtts:
+            break
         sequence = echo.send(size)
         if sequence is not None:
             sent[sequence] = now

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from nictop.probe.records import Firewalls
 from nictop.rules.finding import SEVERITIES, Evidence, Finding
 from nictop.rules.host import HostFacts
-from nictop.traffic.path.findings.firewalls import firewall_findings
-from nictop.traffic.path.findings.neighbours import neighbour_findings
+from nictop.traffic.path.findings.losses import attributed, loss_evidence, text_of
+from nictop.traffic.path.findings.neighbours import neighbour_findings, unconfirmed_neighbour_findings
 from nictop.traffic.path.findings.routes import asymmetric_findings, rp_filter_findings
 from nictop.traffic.path.findings.sizes import size_findings
 from nictop.traffic.path.findings.tested_direction import (
@@ -22,9 +22,24 @@ from nictop.traffic.path.findings.tested_direction import (
     TestedDirection,
     path_finding,
 )
+from nictop.traffic.path.findings.transports import transport_findings
 from nictop.traffic.path.findings.unanswered import unanswered_findings
+from nictop.traffic.path.findings.used_nics import unused_nic_findings
 from nictop.traffic.path.result import PathResult
 
+UNANSWERED = ("path_no_answer", "path_lost")
+CONSEQUENCES = {
+    "path_separated": (*UNANSWERED, "path_no_neighbour", "path_gateway_silent", "path_rp_filter"),
+    "path_rp_filter": (*UNANSWERED, "path_no_neighbour", "path_asymmetric", "path_firewall", "path_only_icmp"),
+    "path_no_route": UNANSWERED,
+    "path_no_neighbour": UNANSWERED,
+    "path_gateway_silent": UNANSWERED,
+    "path_blocked_here": UNANSWERED,
+    "path_dropped": (*UNANSWERED, "path_no_neighbour"),
+    "path_only_icmp": ("path_firewall",),
+    "path_nic_not_used": ("path_asymmetric",),
+}
+"""Finding → what it makes look like another cause: what rp_filter drops looks like loss or a firewall, too."""
 MIN_LOST = 2
 """Unanswered packets of one measurement that are reported as loss."""
 
@@ -43,8 +58,8 @@ def path_findings(
         if direction.test is None:
             continue
         sender, receiver = facts[direction.sender.host], facts[direction.receiver.host]
-        known = (firewalls or {}).get(direction.receiver.host)
-        tested = TestedDirection(result, direction, back, direction.test, sender, receiver, known, protocols)
+        known, own = ((firewalls or {}).get(end.host) for end in (direction.receiver, direction.sender))
+        tested = TestedDirection(result, direction, back, direction.test, sender, receiver, known, protocols, own)
         for finding in _findings(tested):
             found.setdefault((finding.rule, finding.host, finding.subject, finding.title), finding)
     order = sorted(found.values(), key=lambda one: SEVERITIES.index(one.severity))
@@ -52,25 +67,34 @@ def path_findings(
 
 
 def _without_consequences(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """What rp_filter drops looks like loss or a firewall, too; the cause is enough."""
-    consequences = ("path_no_answer", "path_lost", "path_no_neighbour", "path_asymmetric", "path_firewall")
-    if any(one.rule == "path_rp_filter" for one in findings):
-        return tuple(one for one in findings if one.rule not in consequences)
-    if any(one.rule in ("path_no_route", "path_no_neighbour") for one in findings):
-        return tuple(one for one in findings if one.rule not in ("path_no_answer", "path_lost"))
-    return findings
+    """The consequences of a cause that was found, in either direction, are left out: the cause is enough."""
+    rules = {one.rule for one in findings}
+    explained = {rule for cause, found in CONSEQUENCES.items() if cause in rules for rule in found}
+    return tuple(one for one in findings if one.rule not in explained)
 
 
 def _findings(tested: TestedDirection) -> Iterator[Finding]:
     yield from neighbour_findings(tested)
     yield from rp_filter_findings(tested)
+    yield from unused_nic_findings(tested)
     if tested.is_answered:
+        yield from unconfirmed_neighbour_findings(tested)
         yield from size_findings(tested)
         yield from _loss(tested)
-        yield from firewall_findings(tested)
+        yield from transport_findings(tested)
         yield from asymmetric_findings(tested)
     else:
         yield from unanswered_findings(tested)
+
+
+def _why_lost(tested: TestedDirection, lost: int) -> str:
+    counted = attributed(tested, lost)
+    if counted is not None:
+        return f"TCP slows down with every lost packet. {counted[0].name}: {text_of(*counted)} during the test."
+    return (
+        "TCP slows down with every lost packet. No counter of either host explains it; a queue that overflows, a bad "
+        "cable or a rate limit for ICMP on the path can be the cause."
+    )
 
 
 def _loss(tested: TestedDirection) -> Iterator[Finding]:
@@ -86,8 +110,10 @@ def _loss(tested: TestedDirection) -> Iterator[Finding]:
             tested.host,
             link,
             f"packet loss to {tested.receiver.host} or back: {lost} of {replies.sent} {name} packets unanswered",
-            evidence=(Evidence(f"{name} answered", f"{len(replies.rtts)} of {replies.sent}", "path test"),),
-            why="TCP slows down with every lost packet. A queue that overflows, a bad cable or a rate limit for ICMP "
-            "on the path can be the cause.",
+            evidence=(
+                Evidence(f"{name} answered", f"{len(replies.rtts)} of {replies.sent}", "path test"),
+                *loss_evidence(tested),
+            ),
+            why=_why_lost(tested, lost),
         )
         return

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from nictop.model.text.words import count_noun
 from nictop.probe.records import ReceivedPackets
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import stored_line
-from nictop.traffic.path.findings.tested_direction import ANSWERS, PROTOCOL_NAMES, TestedDirection, path_finding
+from nictop.traffic.path.findings.tested_direction import (
+    ANSWERS,
+    PROTOCOL_NAMES,
+    Protocol,
+    TestedDirection,
+    path_finding,
+)
 from nictop.traffic.path.outcomes import Outcome, outcome_of
 from nictop.traffic.path.result import PathDirection
 from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.run.failures import opening_commands
 
+TRANSPORTS: tuple[Protocol, ...] = ("udp", "tcp")
 FIREWALL_KINDS = ("silent", "refused", "prohibited", "blocked")
 
 
@@ -23,6 +30,8 @@ def firewall_findings(tested: TestedDirection) -> Iterator[Finding]:
     blocked = {
         name: one for name, one in tested.outcomes.items() if one.kind in FIREWALL_KINDS and name in tested.protocols
     }
+    if _is_blocked_too(tested, blocked):
+        blocked["tcp"] = blocked["udp"]
     listener = tested.direction.listener
     if "udp" in blocked and listener is not None and listener.delivered:
         yield from _lost_answers(tested, [name for name in ("udp", "tcp") if name in blocked])
@@ -33,6 +42,13 @@ def firewall_findings(tested: TestedDirection) -> Iterator[Finding]:
     ):
         protocols = [name for name, _ in items]
         yield _firewall_finding(tested, protocols, blocked[protocols[0]], kind, source)
+
+
+def _is_blocked_too(tested: TestedDirection, found: Mapping[Protocol, Outcome]) -> bool:
+    """TCP is silent and UDP gets EPERM: the kernel does not report a SYN that the same filter drops."""
+    if [found[name].kind for name in TRANSPORTS if name in found] != ["blocked", "silent"]:
+        return False
+    return not any(one.protocol == "tcp" for one in tested.arrived or ())
 
 
 def _lost_answers(tested: TestedDirection, protocols: Sequence[str]) -> Iterator[Finding]:
@@ -73,7 +89,7 @@ def _firewall_finding(
     has_arrived = arrived is not None and any(one.protocol in protocols for one in arrived)
     on_receiver = has_arrived or source == tested.receiver.address
     if kind == "blocked":
-        where, host, link = f"the firewall of {tested.sender.host} (output)", tested.host, tested.link
+        where, host, link = f"the output filter of {tested.sender.host}", tested.host, tested.link
     elif on_receiver:
         where, host = f"the firewall of {tested.receiver.host}", tested.peer
         link = tested.peer.snapshot.links.get(tested.receiver.ifindex or 0)

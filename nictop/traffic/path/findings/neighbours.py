@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from nictop.probe.records import Link
@@ -9,6 +10,11 @@ from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import sysctl_fixes
 from nictop.traffic.path.findings.tested_direction import TestedDirection, path_finding
+
+LEARNED_STATES = ("reachable", "stale", "delay", "probe")
+"""States of an entry that was learned, and expires; permanent and noarp entries need no answers."""
+MAX_CONFIRMED_RTT = 0.1
+"""Seconds: with longer round trips an answer to a request may have been missed."""
 
 Owners = Mapping[str, Sequence[tuple[str, str]]]
 """MAC address that answers → (host, NIC) of both ends that have it; (): another machine."""
@@ -30,6 +36,38 @@ def neighbour_findings(tested: TestedDirection) -> Iterator[Finding]:
         yield _other_nics(tested, owners)
     elif any(found and not is_peers[mac] for mac, found in owners.items()):
         yield _other_host(tested, link, owners)
+
+
+def unconfirmed_neighbour_findings(tested: TestedDirection) -> Iterator[Finding]:
+    """Packets are answered, but nobody answers who has the MAC address: the path works as long as the entry lasts."""
+    test, path = tested.test, tested.test.path
+    if test.macs != () or path is None or path.neighbour not in LEARNED_STATES or tested.link is None:
+        return
+    longest = max((rtt for one in test.replies for rtt in one.rtts), default=math.inf)
+    if longest > MAX_CONFIRMED_RTT:
+        return  # the answers may be late
+    question = "neighbour solicitations" if ":" in tested.receiver.address else "ARP requests"
+    address = _resolved(tested)
+    yield path_finding(
+        "path_neighbour_unconfirmed",
+        "warning",
+        tested.host,
+        tested.link,
+        f"works only by the known MAC address of {address}: no answer to {question}",
+        evidence=(
+            Evidence("neighbour", f"{path.neighbour_address} ({path.neighbour})", f"ip neighbour show to {address}"),
+            Evidence(question, "no answer", "packet socket"),
+        ),
+        why=f"When this entry expires, {tested.sender.host} cannot find {address} again, and the path ends. A network "
+        "that drops broadcast or multicast frames, and a host that does not answer (arp_ignore, a filter), look so.",
+        fixes=(
+            Fix(
+                "peer",
+                "Show what could keep it from answering",
+                (command("sysctl", "-a", "-r", r"\.arp_(ignore|filter)$"), command("nft", "list", "ruleset")),
+            ),
+        ),
+    )
 
 
 def _several_hosts(tested: TestedDirection, link: Link, owners: Owners) -> Finding:

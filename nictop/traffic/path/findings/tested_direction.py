@@ -21,7 +21,7 @@ ANSWERS = {
     "unreachable": "unreachable",
     "expired": "TTL exceeded",
     "no_neighbour": "no MAC address",
-    "blocked": "blocked by its own firewall",
+    "blocked": "not sent: own filter (EPERM)",
     "no_route": "no route",
     "failed": "not sent",
 }
@@ -44,6 +44,8 @@ class TestedDirection:
     """Of the receiver."""
     protocols: tuple[Protocol, ...]
     """Those that must pass the firewalls."""
+    own_firewalls: Firewalls | None = None
+    """Of the sender."""
 
     @property
     def sender(self) -> PathEnd:

@@ -1,4 +1,5 @@
-"""No protocol is answered: no route, no MAC address, or lost on the tested. Pure."""
+"""No protocol is answered: no route, a filter of the sender, ends that are separated by design, a gateway or host that
+does not answer ARP, what an end counted as dropped, or lost between the hosts. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +9,11 @@ from nictop.model.text.words import count_noun
 from nictop.probe.records import ReceivedPackets
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
+from nictop.traffic.path.findings.local_blocks import blocked_finding, is_blocked_here
+from nictop.traffic.path.findings.losses import attributed, loss_evidence, unanswered_packets
+from nictop.traffic.path.findings.separated import separated_finding, separation_of
 from nictop.traffic.path.findings.tested_direction import ANSWERS, PROTOCOL_NAMES, TestedDirection, path_finding
+from nictop.traffic.path.findings.transports import dropped_finding
 from nictop.traffic.run.unreachable import DISCARDING_ROUTES, UNRESOLVED_STATES
 
 
@@ -17,14 +22,27 @@ def unanswered_findings(tested: TestedDirection) -> Iterator[Finding]:
     path = tested.test.path
     route = path.route if path is not None else ""
     arrived = _arrived(tested)
+    separated = separation_of(tested)
     if route == "none" or route in DISCARDING_ROUTES:
         yield _no_route(tested, route)
-    elif (path is not None and path.neighbour in UNRESOLVED_STATES) or tested.test.macs == ():
-        yield _no_neighbour(tested, path.neighbour if path is not None else "")
+    elif is_blocked_here(tested) and not arrived:
+        yield blocked_finding(tested)
+    elif separated is not None:
+        yield separated_finding(tested, separated)
+    elif (counted := attributed(tested, unanswered_packets(tested))) is not None:
+        yield dropped_finding(tested, tuple(tested.outcomes), *counted)
+    elif not arrived and _has_no_neighbour(tested):
+        state = path.neighbour if path is not None else ""
+        yield _no_neighbour(tested, state) if tested.gateway is None else _silent_gateway(tested, state)
     elif arrived or _is_refused_by_receiver(tested):
         yield _no_answer(tested, arrived or ())
     else:
         yield _lost(tested, is_certain=arrived == ())
+
+
+def _has_no_neighbour(tested: TestedDirection) -> bool:
+    path = tested.test.path
+    return (path is not None and path.neighbour in UNRESOLVED_STATES) or tested.test.macs == ()
 
 
 def _arrived(tested: TestedDirection) -> tuple[ReceivedPackets, ...] | None:
@@ -39,30 +57,57 @@ def _is_refused_by_receiver(tested: TestedDirection) -> bool:
 
 
 def _no_route(tested: TestedDirection, route: str) -> Finding:
-    to = _target(tested)
+    to, path = _target(tested), tested.test.path
     shown = command("ip", _family(tested), "route", "show", "table", "all")
     if route != "none":
         shown = command("ip", _family(tested), "route", "show", "table", "all", "type", route)
+    rule, entry = (path.rule, path.entry) if path is not None else ("", "")
+    looked_up = f"ip route get {tested.receiver.address} from {tested.sender.address}"
+    evidence = [Evidence("route", route, looked_up)]
+    evidence += [Evidence("routing rule", rule, f"ip {_family(tested)} rule show")] if rule else []
+    evidence += [Evidence("entry", entry, str(shown))] if entry else []
+    fixes = [Fix("here", "Show the routes, then add one or delete the one that drops packets", (shown,))]
+    if rule:
+        fixes.insert(0 if not entry else 1, _rule_fix(tested, rule))
     return path_finding(
         "path_no_route",
         "critical",
         tested.host,
         tested.link,
-        f"no route to {to}" if route == "none" else f"the route to {to} is of type {route}: nothing is sent",
-        evidence=(Evidence("route", route, f"ip route get {tested.receiver.address} from {tested.sender.address}"),),
+        _no_route_title(to, route, rule, entry),
+        evidence=tuple(evidence),
         why=f"{tested.sender.host} sends nothing to {tested.receiver.host}.",
-        fixes=(Fix("here", "Show the routes, then add one or delete the one that drops packets", (shown,)),),
+        fixes=tuple(fixes),
+    )
+
+
+def _no_route_title(to: str, route: str, rule: str, entry: str) -> str:
+    if route == "none":
+        return f"no route to {to}"
+    if rule and not entry:
+        return f"routing rule {rule.partition(':')[0]} makes {to} {route}: nothing is sent"
+    return f"the route to {to} is of type {route}: nothing is sent"
+
+
+def _rule_fix(tested: TestedDirection, rule: str) -> Fix:
+    priority = rule.partition(":")[0]
+    return Fix(
+        "here",
+        "Show the rule, then delete it if nothing needs it",
+        (command("ip", _family(tested), "rule", "show", "priority", priority),),
+        note="VPN programs (kill switch) and policy routing of NetworkManager or networkd add such rules. "
+        f"Deleted by: ip {_family(tested)} rule del priority {priority}",
     )
 
 
 def _no_neighbour(tested: TestedDirection, state: str) -> Finding:
-    wanted = tested.gateway or tested.receiver.address
+    wanted = tested.receiver.address
     return path_finding(
         "path_no_neighbour",
         "critical",
         tested.host,
         tested.link,
-        f"no MAC address for {wanted}: no host answers {'neighbour discovery' if _family(tested) == '-6' else 'ARP'}",
+        f"no MAC address for {wanted}: no host answers {_question(tested)}",
         evidence=(Evidence("neighbour", state or "none", f"ip neighbour show to {wanted}"), *_answers(tested)),
         why="The two NICs are not in one network (different VLAN or bridge), a switch port drops the frames, or the "
         "other NIC is down.",
@@ -77,6 +122,41 @@ def _no_neighbour(tested: TestedDirection, state: str) -> Finding:
     )
 
 
+def _silent_gateway(tested: TestedDirection, state: str) -> Finding:
+    """Nothing is known of the other end: packets to it do not get further than the gateway."""
+    gateway = tested.gateway or ""
+    route = f"ip route get {tested.receiver.address} from {tested.sender.address}"
+    return path_finding(
+        "path_gateway_silent",
+        "critical",
+        tested.host,
+        tested.link,
+        f"gateway {gateway} does not answer {_question(tested)}",
+        evidence=(
+            Evidence(f"route to {tested.receiver.address}", f"via {gateway}", route),
+            Evidence("neighbour", state or "none", f"ip neighbour show to {gateway}"),
+            *_answers(tested),
+        ),
+        why=f"Packets to {tested.receiver.host} go by this gateway, and it has no MAC address: nothing leaves. Wrong "
+        "gateway address, a router that is down, or another VLAN than that of the router.",
+        fixes=(
+            Fix(
+                "here",
+                "Show the route and who else answers on this NIC",
+                (
+                    command("ip", _family(tested), "route", "show", "match", tested.receiver.address.partition("%")[0]),
+                    command("ip", _family(tested), "neighbour", "show", *_device(tested)),
+                ),
+                note="Replace the route if the gateway is wrong; if no other host answers either, check the VLAN.",
+            ),
+        ),
+    )
+
+
+def _device(tested: TestedDirection) -> tuple[str, ...]:
+    return ("dev", tested.link.name) if tested.link is not None else ()
+
+
 def _no_answer(tested: TestedDirection, arrived: tuple[ReceivedPackets, ...]) -> Finding:
     seen = count_noun(sum(one.packets for one in arrived), "packet")
     evidence = (Evidence(f"arrived at {tested.receiver.host}", seen, "packet socket"),) if arrived else ()
@@ -87,7 +167,7 @@ def _no_answer(tested: TestedDirection, arrived: tuple[ReceivedPackets, ...]) ->
         tested.peer.snapshot.links.get(tested.receiver.ifindex or 0),
         f"no packet from {tested.sender.host} is answered: a firewall of {tested.receiver.host} drops them, or the "
         "answers are lost",
-        evidence=(*evidence, *_answers(tested)),
+        evidence=(*evidence, *_answers(tested), *loss_evidence(tested)),
         why=f"Packets from {tested.sender.host} reach this host, but no answer comes back.",
         fixes=(Fix("here", "Show the firewall rules", (command("nft", "list", "ruleset"),)),),
     )
@@ -102,7 +182,9 @@ def _lost(tested: TestedDirection, *, is_certain: bool) -> Finding:
     else:
         rule, title = "path_no_answer", f"no answer from {to}; needs root there to show whether packets arrive"
         why = f"A firewall of {tested.receiver.host}, or a device between the hosts, drops the packets."
-    return path_finding(rule, "critical", tested.host, tested.link, title, evidence=_answers(tested), why=why)
+    return path_finding(
+        rule, "critical", tested.host, tested.link, title, evidence=(*_answers(tested), *loss_evidence(tested)), why=why
+    )
 
 
 def _target(tested: TestedDirection) -> str:
@@ -112,6 +194,10 @@ def _target(tested: TestedDirection) -> str:
 def _family(tested: TestedDirection) -> str:
     """Option of ip(8)."""
     return "-6" if ":" in tested.receiver.address else "-4"
+
+
+def _question(tested: TestedDirection) -> str:
+    return "neighbour discovery" if _family(tested) == "-6" else "ARP"
 
 
 def _answers(tested: TestedDirection) -> tuple[Evidence, ...]:

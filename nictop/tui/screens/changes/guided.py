@@ -22,6 +22,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.widget import Widget
 
+from nictop.changes.guided.set_up import NotKnown
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.rules import HostFacts
@@ -40,7 +41,7 @@ NO_NETWORKMANAGER = (
 
 
 class SetUpScreen(NictopScreen, Dialog[None]):
-    """`place`: the NIC as it is when the dialog is opened."""
+    """`place`: the NIC as it is when the dialog is opened; the dialog follows the inventory of its host."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*COPY_KEYS, *SET_UP_KEYS]
     is_tall = fields_above = True
@@ -86,7 +87,7 @@ class SetUpScreen(NictopScreen, Dialog[None]):
         job = self._job
         lines: list[SpanLine] = []
         if isinstance(job, NictopError):
-            style = "dim" if isinstance(job, Missing) and not self._submitted else "bad"
+            style = "dim" if isinstance(job, (Missing, NotKnown)) and not self._submitted else "bad"
             for text, tone in ((job.message, style), (job.hint or "", "dim")):
                 lines += self.wrapped(text, cells, tone, indent=" ") if text else ()
             return lines
@@ -100,15 +101,31 @@ class SetUpScreen(NictopScreen, Dialog[None]):
                 lines += draw_fix(fix, cells, glyphs=self.glyphs)
         return lines
 
+    def on_mount(self) -> None:
+        self.subscribe(self.nictop.hosts.changed, self._follow)
+
+    def _follow(self) -> None:
+        """Draw again when the host has a new inventory."""
+        if self._take_newest():
+            self.draw()
+
+    def _take_newest(self) -> bool:
+        """Whether there is a new inventory, or part of one; a NIC that is gone stays as it was."""
+        session = self.nictop.hosts.by_name.get(self._place.host.name)
+        inventory = session.snapshot.inventory if session is not None else None
+        if session is None or inventory is None or inventory is self._place.host.snapshot.inventory:
+            return False
+        link = session.snapshot.links.get(self._place.link.ifindex)
+        if link is None:
+            return False
+        self._place = NicRef.of(HostFacts(session.snapshot, session.window.parts), link)
+        self.query_one(SetUpForm).set_fields(fields_of(self._place))
+        return True
+
     # -------------------------------------------------------------------------------------------------- keys
 
     def action_continue(self) -> None:
-        """Uses the newest snapshot of the host."""
-        session = self.nictop.hosts.by_name.get(self._place.host.name)
-        if session is not None and session.snapshot.inventory is not None:
-            link = session.snapshot.links.get(self._place.link.ifindex)
-            if link is not None:
-                self._place = NicRef.of(HostFacts(session.snapshot, session.window.parts), link)
+        self._take_newest()
         self._submitted = True
         self.draw()
         if isinstance(self._job, ChangeJob):

@@ -231,7 +231,9 @@ class LiveView(FramedScreen):
 
     def _draw_findings(self) -> None:
         """It remembers when findings were there, even while it is hidden."""
-        self.query_one(FindingsView).show(self.nictop.display.diagnosis, tuple(self.nictop.hosts.by_name))
+        self.query_one(FindingsView).show(
+            self.nictop.display.diagnosis, tuple(self.nictop.hosts.by_name), self.nictop.hosts.unread
+        )
 
     @property
     def _filter(self) -> FilterLine:

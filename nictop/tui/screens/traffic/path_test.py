@@ -82,8 +82,12 @@ class PathTestScreen(PathReportScreen):
             client_address=client.address.partition("%")[0],
             server_address=server.address.partition("%")[0],
         )
-        sessions = [one for one in self.nictop.hosts.sessions if one.name in (client.host, server.host)]
-        report = await PathSession(request, sessions).run(self.show_progress)
+        known = [
+            one
+            for one in self.nictop.hosts.sessions
+            if one.name in (client.host, server.host) or one.snapshot.inventory is not None
+        ]
+        report = await PathSession(request, known).run(self.show_progress)
         self._report, path = report, stored_path(report)
         self.nictop.traffic.path_tests.append(path)
         try:

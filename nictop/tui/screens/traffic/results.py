@@ -39,7 +39,19 @@ if TYPE_CHECKING:
     from nictop.tui.controllers.replay import Replay
 
 SUMMARY_KINDS = (
-    *("failed", "type", "under load", "idle", "loaded", "goodput", "transactions", "latency", "connect", "held back"),
+    *(
+        "event",
+        "failed",
+        "type",
+        "under load",
+        "idle",
+        "loaded",
+        "goodput",
+        "transactions",
+        "latency",
+        "connect",
+        "held back",
+    ),
     *("path", "path finding", "ceiling", "floor", "note", "not ranked"),
 )
 """Kinds of sentences that are shown below the list."""

@@ -46,6 +46,7 @@ HOST_ROWS = (4, 2, 1)
 """Rows of a host on a tall screen, on a medium one, and on a small one."""
 
 STYLES = {
+    "event": "bad",
     "failed": "bad",
     "goodput": "title",
     "transactions": "title",

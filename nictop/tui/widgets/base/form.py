@@ -79,6 +79,13 @@ class Form(ChoiceView):
         self._fresh = True
         """The next character that is typed replaces the text."""
 
+    def set_fields(self, fields: Sequence[Field]) -> None:
+        """Other fields from now on; those that stay keep their text, unless it is the initial one."""
+        before = presets(self._by_name.values())
+        kept = {name: word for name, word in self.words.items() if word != before[name]}
+        self._by_name = {field.name: field for field in fields}
+        self.words = {name: kept.get(name, word) for name, word in presets(fields).items()}
+
     @property
     def shown(self) -> Sequence[Field]:
         """The fields that are shown."""

@@ -6,11 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nictop.changes.guided.address import AddressRequest
-from nictop.changes.guided.set_up import blink_led, give_address, make_vfs, spread_interrupts, use_queues
+from nictop.changes.guided.set_up import (
+    NotKnown,
+    blink_led,
+    give_address,
+    make_vfs,
+    require_sources,
+    spread_interrupts,
+    use_queues,
+)
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import parse_cpu_list
+from nictop.model.text.words import NOT_READ_YET
 from nictop.probe.changes.grammar.actions import MAX_IDENTIFY_SECONDS
 from nictop.probe.records import Channels, Link, PciFunction
 from nictop.rules import HostFacts
@@ -64,9 +73,9 @@ def fields_of(place: NicRef) -> Sequence[Field]:
         Field("default_route", "Default route", "", None, (NO, YES)),
         Field("gateway", "Gateway", "e.g. 192.0.2.1", empty="none"),
         Field("profile", "NetworkManager profile", "", None, (CURRENT, NEW)),
-        Field("queues", "Queues", _queue_range_text(place.link), empty=REQUIRED),
+        Field("queues", "Queues", _queue_range_text(place), empty=REQUIRED),
         Field("vfs", "VFs", _vf_range_text(place.function), empty=REQUIRED),
-        Field("cpus", "CPUs", f"online: {online}", preset=online, empty=REQUIRED),
+        Field("cpus", "CPUs", f"online: {online or NOT_READ_YET}", preset=online, empty=REQUIRED),
         Field("seconds", "Seconds", f"1 to {MAX_IDENTIFY_SECONDS}", preset=LED_SECONDS, empty=REQUIRED),
     )
     has_profiles = place.host.inventory.networkmanager is not None
@@ -124,7 +133,12 @@ def _number(text: str, what: str) -> int:
     return int(word)
 
 
-def _queue_range_text(link: Link) -> str:
+def _queue_range_text(place: NicRef) -> str:
+    link = place.link
+    try:
+        require_sources(place.host, link, "ethtool.channels")
+    except NotKnown:
+        return "not known"
     channels = link.ethtool.channels
     most = _most_queues(channels) if channels is not None else 0
     return f"1 to {most}, current {receive_queues(link)}" if most else "not supported by the driver"

@@ -16,11 +16,10 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.wording import (
     SEVERITY_LABELS,
-    checks_text,
+    all_clear,
     fixes_with_commands,
     headline,
     severity_mark,
-    verdict_text,
 )
 from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine
 
@@ -29,10 +28,16 @@ FINDINGS_KEY = "4"
 
 
 def draw_worst_finding(
-    diagnosis: Diagnosis | None, cells: int, *, notice: str = "", several_hosts: bool = False, glyphs: Glyphs = UNICODE
+    diagnosis: Diagnosis | None,
+    cells: int,
+    *,
+    notice: str = "",
+    several_hosts: bool = False,
+    unread: Sequence[str] = (),
+    glyphs: Glyphs = UNICODE,
 ) -> SpanLine:
     """Mark, subject and title of the worst finding and the number of the others, in `cells` cells. `notice`: why the
-    chosen host is not live; it is shown instead of the worst finding."""
+    chosen host is not live; it is shown instead of the worst finding. `unread`: names of hosts that are not checked."""
     findings = diagnosis.findings if diagnosis is not None else ()
     others = len(findings) - (0 if notice else 1)
     more = f" +{others} ({FINDINGS_KEY}) " if others > 0 else f" ({FINDINGS_KEY}) "
@@ -41,7 +46,7 @@ def draw_worst_finding(
     elif diagnosis is None:
         return ((fit(f" {NOT_CHECKED_TEXT}", cells), "dim"),)
     elif not findings:
-        return no_problems_line(diagnosis, cells, glyphs)
+        return no_problems_line(diagnosis, cells, glyphs, unread)
     else:
         line = severity_span(findings[0], glyphs), finding_text(findings[0], several_hosts, glyphs)
     mark, text = line
@@ -51,10 +56,10 @@ def draw_worst_finding(
     return mark, (fit(text, room), ""), (more, "accent")
 
 
-def no_problems_line(diagnosis: Diagnosis, cells: int, glyphs: Glyphs) -> SpanLine:
+def no_problems_line(diagnosis: Diagnosis, cells: int, glyphs: Glyphs, unread: Sequence[str] = ()) -> SpanLine:
     """`` ✓ No problems found (98 checks)``"""
-    verdict, tone = verdict_text(diagnosis, glyphs=glyphs)
-    return (f" {verdict[0]}", tone), (fit(f"{verdict[1:]} ({checks_text(diagnosis)})", max(0, cells - 2)), "")
+    text, tone = all_clear(diagnosis, unread=unread, glyphs=glyphs)
+    return (f" {text[0]}", tone), (fit(glyphs.text(text[1:]), max(0, cells - 2)), "")
 
 
 def severity_span(finding: Finding, glyphs: Glyphs) -> Span:
@@ -63,7 +68,7 @@ def severity_span(finding: Finding, glyphs: Glyphs) -> Span:
 
 
 def finding_text(finding: Finding, several_hosts: bool, glyphs: Glyphs) -> str:
-    """``ens224: 2 VFs will not survive a reboot``"""
+    """``ens224: RSS table contains 2 of 4 receive queues``"""
     return glyphs.text(headline(finding, several_hosts=several_hosts))
 
 
@@ -83,11 +88,13 @@ class FindingsPanel(LineView):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._content: tuple[Diagnosis | None, str, bool] = (None, "", False)
+        self._content: tuple[Diagnosis | None, str, bool, Sequence[str]] = (None, "", False, ())
 
-    def show(self, diagnosis: Diagnosis | None, *, several_hosts: bool, notice: str = "") -> None:
+    def show(
+        self, diagnosis: Diagnosis | None, *, several_hosts: bool, notice: str = "", unread: Sequence[str] = ()
+    ) -> None:
         """See `draw_worst_finding`."""
-        self._content = diagnosis, notice, several_hosts
+        self._content = diagnosis, notice, several_hosts, unread
         self._draw()
 
     def on_resize(self) -> None:
@@ -95,11 +102,12 @@ class FindingsPanel(LineView):
         self._draw()
 
     def _draw(self) -> None:
-        diagnosis, notice, several_hosts = self._content
+        diagnosis, notice, several_hosts, unread = self._content
         cells = self.scrollable_content_region.width
-        self.show_lines(
-            [draw_worst_finding(diagnosis, cells, notice=notice, several_hosts=several_hosts, glyphs=self.glyphs)]
+        line = draw_worst_finding(
+            diagnosis, cells, notice=notice, several_hosts=several_hosts, unread=unread, glyphs=self.glyphs
         )
+        self.show_lines([line])
 
     def on_click(self) -> None:
         self.post_message(self.Opened())

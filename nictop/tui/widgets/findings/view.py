@@ -191,6 +191,7 @@ class FindingsView(WhileOpen, Container):
         self._recent = RecentFindings()
         self._diagnosis: Diagnosis | None = None
         self._hosts: Collection[str] = ()
+        self._unread: Sequence[str] = ()
         self._chosen_fix: Fix | None = None
         """That of the chosen finding that the user has chosen."""
         self.skipped = False
@@ -223,9 +224,10 @@ class FindingsView(WhileOpen, Container):
         """The findings are there now."""
         self._recent.update(diagnosis.findings if diagnosis is not None else (), self._here().monotonic)
 
-    def show(self, diagnosis: Diagnosis | None, hosts: Collection[str]) -> None:
-        """Remember the findings, and draw them if the view is visible. `hosts`: names of those that are watched."""
-        self._diagnosis, self._hosts = diagnosis, hosts
+    def show(self, diagnosis: Diagnosis | None, hosts: Collection[str], unread: Sequence[str] = ()) -> None:
+        """Remember the findings, and draw them if the view is visible. `hosts`: names of those that are watched;
+        `unread`: of those that are not checked."""
+        self._diagnosis, self._hosts, self._unread = diagnosis, hosts, unread
         self.remember(diagnosis)
         if not self.display:
             return
@@ -271,7 +273,7 @@ class FindingsView(WhileOpen, Container):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.show(self._diagnosis, self._hosts)
+        self.show(self._diagnosis, self._hosts, self._unread)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self._has_several_fixes if action == "mark" else super().check_action(action, parameters)
@@ -280,7 +282,7 @@ class FindingsView(WhileOpen, Container):
         cells = self.query_one(FindingList).scrollable_content_region.width
         if self._diagnosis is None:
             return ((fit(f" {NOT_CHECKED_TEXT}", cells), "dim"),)
-        return no_problems_line(self._diagnosis, cells, self.glyphs)
+        return no_problems_line(self._diagnosis, cells, self.glyphs, self._unread)
 
     def draw_page(self) -> None:
         page = self.query_one(FindingPage)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from nictop.probe.inventory.configuration import collect as link_configuration
 from nictop.probe.inventory.configuration import files as configuration_files
 from nictop.probe.inventory.configuration.collect import read_link_configuration
+from nictop.probe.inventory.configuration.firewalld import parse_zone
 from nictop.probe.inventory.configuration.ifupdown import (
     SourceDirective,
     parse_assignments,
@@ -78,7 +79,7 @@ def test_netplan() -> None:
         entry("netplan", 6, addresses=("aa:bb:cc:dd:ee:ff",), methods=("dhcp4",), new_name="lan0"),
         entry("netplan", 7, names=("ens[x]",), methods=("dhcp6", "static"), virtual_functions=4),
         entry("netplan", 14, names=("en*",), drivers=("igb", "ix*"), methods=("dhcp4",)),
-        entry("netplan", 20, names=("v10",), methods=("static",)),
+        entry("netplan", 20, names=("v10",), methods=("static",), members=("ens3",)),
     ]
 
 
@@ -159,6 +160,9 @@ iface ens4 inet \\
     address 192.0.2.1/24
 iface vmbr0
     address 192.0.2.2/24
+    bridge_ports ens5 eno1.100 none
+iface bond0
+    bond-slaves ens6 ens7
 iface ppp0 inet ppp
 """
 
@@ -170,13 +174,36 @@ def test_ifupdown() -> None:
         entry("ifupdown", 6, names=("ens3",), methods=("dhcp4",), virtual_functions=4),
         entry("ifupdown", 9, names=("ens3",), methods=("auto",)),
         entry("ifupdown", 11, names=("ens4",), methods=("static",)),
-        entry("ifupdown", 14, names=("vmbr0",)),
-        entry("ifupdown", 16, names=("ppp0",), methods=("ppp",)),
+        entry("ifupdown", 14, names=("vmbr0",), members=("ens5", "eno1.100")),
+        entry("ifupdown", 17, names=("bond0",), members=("ens6", "ens7")),
+        entry("ifupdown", 19, names=("ppp0",), methods=("ppp",)),
     ]
     assert sources == [
         SourceDirective("/etc/network/interfaces.d/*", False),
         SourceDirective("/etc/network/more", True),
     ]
+
+
+def test_names_that_a_stanza_of_netplan_uses() -> None:
+    text = "network:\n  bridges:\n    br0: {interfaces: [ens3, ens4]}\n  vlans:\n    v5: {id: 5, link: ens3}\n"
+    assert {one.names: one.members for one in parse_netplan(text, "f")} == {
+        ("br0",): ("ens3", "ens4"),
+        ("v5",): ("ens3",),
+    }
+
+
+ZONE = """<?xml version="1.0"?>
+<zone>
+  <!-- <interface name="old0"/> -->
+  <interface name="ens3"/> <interface name='ens4'/>
+  <service name="ssh"/>
+</zone>
+"""
+
+
+def test_zones_of_firewalld() -> None:
+    assert parse_zone(ZONE, "f") == [entry("firewalld", 4, names=("ens3", "ens4"))]
+    assert parse_zone("<zone><service name='ssh'/></zone>", "f") == []
 
 
 def test_ifcfg() -> None:
@@ -296,6 +323,7 @@ PARSERS: dict[str, tuple[Parse, str]] = {
     "network": (lambda text: [parse_network([text], "f") or entry("networkd", 1)], "[Match]\nName=a\n[Link]\nA=\n"),
     "link": (lambda text: [parse_link([text], "f") or entry("link", 1)], "[Match]\nOriginalName=a\n[Link]\nName=b\n"),
     "udev": (lambda text: parse_udev_rules(text, "f"), RULES),
+    "firewalld": (lambda text: parse_zone(text, "f"), ZONE),
     "modprobe": (lambda text: parse_modprobe(text, "f"), "options igb max_vfs=4\n"),
     "writers": (lambda text: parse_numvfs(text, "f"), "echo 4 > /sys/class/net/e/device/sriov_numvfs\n"),
 }  # fmt: skip
@@ -344,6 +372,8 @@ def test_a_host_with_files_of_each_kind(tmp_path: Path) -> None:
             "etc/sysconfig/network-scripts/ifcfg-ens7.bak": "DEVICE=ens8\n",
             "etc/cloud/cloud.cfg.d/99-off.cfg": "network: {config: disabled}\n",
             "var/lib/cloud/seed/nocloud/network-config": "version: 2\nethernets: {eth9: {}}\n",
+            "etc/firewalld/zones/internal.xml": "<zone><interface name='ens9'/></zone>\n",
+            "etc/firewalld/zones/internal.xml.old": "<zone><interface name='hidden'/></zone>\n",
             "etc/modprobe.d/igb.conf": "options igb max_vfs=2\n",
             "etc/rc.d/rc.local": "echo 4 > /sys/class/net/ens1f0/device/sriov_numvfs\n",
             "etc/tuned/mine/tuned.conf": "[sysfs]\n/sys/class/net/ens2/device/sriov_numvfs=3\n",
@@ -357,6 +387,7 @@ def test_a_host_with_files_of_each_kind(tmp_path: Path) -> None:
     by_path = {os.path.relpath(one.file, tmp_path): one for one in found}
     assert {path: (one.owner, one.names or one.addresses or one.drivers) for path, one in by_path.items()} == {
         "etc/cloud/cloud.cfg.d/99-off.cfg": ("cloud-init", ("*",)),
+        "etc/firewalld/zones/internal.xml": ("firewalld", ("ens9",)),
         "etc/modprobe.d/igb.conf": ("sriov", ("igb",)),
         "etc/netplan/50-cloud-init.yaml": ("netplan", ("ens3",)),
         "etc/network/interfaces": ("ifupdown", ("ens4",)),
@@ -378,6 +409,25 @@ def test_only_entries_of_a_file_are_returned(tmp_path: Path) -> None:
     secret = "network:\n  wifis:\n    wlan0:\n      access-points: {home: {password: hunter2}}\n      dhcp4: true\n"
     found, _ = read_link_configuration(**write_files(tmp_path, {"etc/netplan/w.yaml": secret}))
     assert found[0].names == ("wlan0",) and "hunter2" not in json.dumps(found, default=vars)
+
+
+def test_times_of_netplan_and_of_what_it_generates(tmp_path: Path) -> None:
+    roots = write_files(
+        tmp_path,
+        {
+            "etc/netplan/a.yaml": "network: {ethernets: {ens3: {dhcp4: true}}}\n",
+            "run/systemd/network/10-netplan-ens3.network": "[Match]\nName=ens3\n",
+            "etc/systemd/network/20-b.network": "[Match]\nName=ens4\n",
+        },
+    )
+    for path in ("etc/netplan/a.yaml", "run/systemd/network/10-netplan-ens3.network"):
+        os.utime(tmp_path / path, (1_700_000_000, 1_700_000_000.5))
+    found, _ = read_link_configuration(**roots)
+    assert {os.path.basename(one.file): one.modified for one in found} == {
+        "a.yaml": 1_700_000_000.5,
+        "10-netplan-ens3.network": 1_700_000_000.5,
+        "20-b.network": None,
+    }
 
 
 def test_an_empty_host(tmp_path: Path) -> None:

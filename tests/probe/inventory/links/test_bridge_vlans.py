@@ -130,6 +130,9 @@ def test_settings_of_a_bridge() -> None:
         "bridge_default_pvid": 1,
         "bridge_vlan_protocol": "802.1Q",
         "bridge_group_fwd_mask": 0,
+        "bridge_nf_call_iptables": False,
+        "bridge_nf_call_ip6tables": False,
+        "bridge_nf_call_arptables": False,
     }
 
 

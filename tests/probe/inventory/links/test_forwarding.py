@@ -50,6 +50,16 @@ function = PciFunction("0000:03:00.0", 0x020000, 0x8086, 0x10C9, None, None, Non
 print(read_forwarding(links, [function]))
 """
 
+READ_AS_VIRTUAL_NIC = """
+from dataclasses import replace
+from nictop.probe.inventory.links.forwarding import read_forwarding
+from nictop.probe.inventory.links.reader import read_links
+from nictop.probe.records import DriverInfo, Ethtool
+driver = Ethtool(driver=DriverInfo("vmxnet3", "", "", ""))
+links = [replace(link, kind=None, ethtool=driver) for link in read_links()[0] if link.name == "nic0"]
+print(read_forwarding(links, []))
+"""
+
 
 def message(
     address: bytes = MAC, *, ifindex: int = 3, state: int = 2, flags: int = 0, family: int = 7, more: bytes = b""
@@ -102,6 +112,19 @@ def test_the_table_of_a_device_itself(namespace: Namespace) -> None:
     found = namespace.python(READ_AS_PHYSICAL_FUNCTION)
     entry = ForwardingEntry(ifindex, "52:54:00:00:aa:02", True, None, True)
     assert found.strip() == str(((entry,), None))
+
+
+def test_addresses_of_macvlan_links_in_other_namespaces(namespace: Namespace) -> None:
+    """They are in the table of the NIC below, which is the only trace of a container in a namespace of its own."""
+    namespace.disable_ipv6()
+    namespace.run(["ip", "link", "add", "nic0", "type", "veth", "peer", "name", "far0"])
+    namespace.run(["ip", "link", "set", "nic0", "up"])
+    if not namespace.try_link("link", "nic0", "name", "mv0", "address", "02:42:c0:00:02:02", "type", "macvlan"):
+        pytest.skip("this kernel has no link of kind macvlan")
+    namespace.run(["ip", "link", "set", "mv0", "up"])
+    ifindex = namespace.call(lambda: socket.if_nametoindex("nic0"))
+    found = namespace.python(READ_AS_VIRTUAL_NIC)
+    assert found.strip() == str(((ForwardingEntry(ifindex, "02:42:c0:00:02:02", True, None, True),), None))
 
 
 def test_no_request_without_a_port_or_a_physical_function(monkeypatch: pytest.MonkeyPatch) -> None:

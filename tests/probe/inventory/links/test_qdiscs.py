@@ -137,7 +137,7 @@ def test_real_disciplines(namespace: Namespace) -> None:
     for name in ("one", "two", "free"):
         namespace.run(["ip", "link", "add", "name", name, "type", "veth", "peer", "name", f"{name}9"])
         namespace.run(["ip", "link", "set", "dev", name, "up"])
-    assert namespace.call(read_qdiscs) == {}
+    assert namespace.call(read_qdiscs) == ({}, {})
     tc("qdisc add dev one root handle 7: tbf rate 100mbit burst 32k latency 50ms")
     tc("qdisc add dev two root handle 1: htb default 10")
     tc("class add dev two parent 1: classid 1:1 htb rate 50mbit ceil 50mbit overhead 24 mpu 84")

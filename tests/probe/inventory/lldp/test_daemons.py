@@ -19,6 +19,7 @@ from nictop.probe.inventory.lldp.daemons import read_lldp
 from nictop.probe.inventory.lldp.lldpd import parse_neighbours as parse_lldpd
 from nictop.probe.inventory.lldp.networkd import parse_answers, parse_lldp_file, read_networkd_lldp
 from nictop.probe.inventory.lldp.networkmanager import parse_neighbours
+from nictop.probe.kernel import waiting
 from nictop.probe.records import Link, LldpNeighbour, Services, Unreadable
 from tests.support.lldp_frames import ROUTER, aggregation, lldp_frame, lldpdu, max_frame, pvid
 
@@ -280,6 +281,28 @@ def test_lldpcli_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(lldpd, "LLDPCLI_TIMEOUT", 0.05)
     found, trouble = lldpd.read_lldpd({"v1": 3}, lldpcli(tmp_path, f"read line < {tmp_path}/never"))
     assert (found, trouble) == ({}, Unreadable("failed", "lldpcli did not end within 0.05 s"))
+
+
+def test_lldpcli_gets_more_time_on_a_busy_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers after the limit has passed twice, in which no CPU was idle."""
+    (tmp_path / "output").write_text(json.dumps(OUTPUT))
+    os.mkfifo(tmp_path / "go")
+    readings: list[tuple[int, int]] = []
+
+    def busy(_: str) -> tuple[int, int]:
+        readings.append((0, 100 * len(readings)))
+        if len(readings) == 5:  # one at the beginning, two for each time that the limit passes
+            monkeypatch.setattr(lldpd, "LLDPCLI_TIMEOUT", 60.0)
+            (tmp_path / "go").write_text("on\n")
+        return readings[-1]
+
+    monkeypatch.setattr(lldpd, "LLDPCLI_TIMEOUT", 0.05)
+    monkeypatch.setattr(lldpd, "MAX_LLDPCLI_SECONDS", 120.0)
+    monkeypatch.setattr(waiting, "read_cpu_times", busy)
+    script = f"read line < {tmp_path}/go; exec /bin/cat {tmp_path}/output"
+    found, trouble = lldpd.read_lldpd({"v1": 3}, lldpcli(tmp_path, script))
+    assert trouble is None and [one.port for one in found[3]] == ["Ethernet1/7"]
+    assert len(readings) >= 5
 
 
 def test_lldpcli_that_may_not_connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.probe.records import Line, Link, PciFunction
+from nictop.model.text.words import NOT_READ_YET
+from nictop.probe.records import Line, Link, PciFunction, Unreadable
 from nictop.tui.screens.changes.fix import FixScreen
 from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.changes.screen import HostChangeScreen
@@ -82,6 +83,58 @@ async def test_without_networkmanager_the_lines_of_the_usual_managers_are_shown(
             "iface ens192 inet static",
         ):
             assert words in page, words
+
+
+PENDING = ("ethtool", "services", "networkmanager", "networkd", "configuration")
+
+
+def partly_read(*pending: str, detail: str = NOT_READ_YET) -> Line:
+    """The inventory of one NIC in which these sources have not been read yet, or failed."""
+    line = inventory(link(2, "ens192", bus="pci"))
+    assert line.inventory is not None
+    unreadable = {source: Unreadable("failed", detail) for source in pending}
+    left = pending if detail == NOT_READ_YET else ()
+    return Line(inventory=replace(line.inventory, unreadable=unreadable, pending=left))
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_what_is_not_read_yet_is_not_missing(size: tuple[int, int]) -> None:
+    """The dialog follows the inventory, and keeps what was typed."""
+    async with live_screen(size) as screen:
+        await screen.receive(hello(), partly_read(*PENDING), counters(1.0, {2: (0, 0)}))
+        await open_on(screen, "ens192")
+        await screen.press("down", "down", *"192.0.2.10/24")
+        await screen.settle()
+        page = dialog_text(screen)
+        assert "NetworkManager (D-Bus): not read yet" in page
+        assert "does not run" not in page and "ip address" not in page
+        await screen.receive(partly_read("configuration"))
+        assert "network configuration files: not read yet" in dialog_text(screen)
+        await screen.receive(inventory(link(2, "ens192", bus="pci")))
+        await screen.settle()
+        page = dialog_text(screen)
+        assert "does not run NetworkManager" in page and "ip address add 192.0.2.10/24 dev ens192" in page
+
+
+async def test_queues_of_a_driver_that_is_not_read_yet() -> None:
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), partly_read(*PENDING), counters(1.0, {2: (0, 0)}))
+        await open_on(screen, "ens192")
+        await screen.press("right", "down", "2")
+        await screen.settle()
+        assert "ethtool: not read yet" in dialog_text(screen)
+        assert "not supported" not in "\n".join(screen.lines())
+
+
+async def test_a_manager_that_did_not_answer_is_not_absent() -> None:
+    async with live_screen(WIDE) as screen:
+        silent = partly_read("networkmanager", detail="its process 812 is stopped")
+        await screen.receive(hello(), silent, counters(1.0, {2: (0, 0)}))
+        await open_on(screen, "ens192")
+        await screen.press("down", "down", *"192.0.2.10/24")
+        await screen.settle()
+        page = dialog_text(screen)
+        assert "not readable (its process 812 is stopped)" in page and "ip address" not in page
 
 
 def queues(namespace: Namespace) -> list[str]:

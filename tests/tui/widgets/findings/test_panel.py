@@ -57,8 +57,20 @@ def test_without_findings() -> None:
     )
     skipped = (Skipped("a_rule", "guest", "", "needs root"),)
     assert text_of(draw_worst_finding(Diagnosis((), skipped), 80)).rstrip() == (
-        f" · No problems found ({len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped)"
+        f" · No problems found ({len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped: needs root)"
     )
+    named = tuple(Skipped("a_rule", "guest", "", f"{source} (D-Bus): not read yet") for source in ("ethtool", "b", "c"))
+    assert text_of(draw_worst_finding(Diagnosis((), named), 120)).rstrip() == (
+        f" · No problems found so far ({len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped: ethtool, b and 1 more)"
+    )
+
+
+def test_hosts_that_are_not_checked_are_named() -> None:
+    clear = Diagnosis((), ())
+    assert draw_worst_finding(clear, 80, unread=("vm2",))[0] == (" ·", "warn")
+    line = text_of(draw_worst_finding(clear, 80, unread=("vm2", "vm3", "\x1b[2J", "vm5", "vm6"))).rstrip()
+    assert line.startswith(" · No problems found; not read: vm2, vm3, ") and "\x1b" not in line
+    assert " and 2 more (" in line
 
 
 def test_why_the_host_is_not_live_comes_before_the_findings() -> None:

@@ -1,4 +1,4 @@
-"""Fixes say whom else they concern."""
+"""Fixes say whom else they concern, and who else writes the profile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from nictop.rules import Fix, HostFacts
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.shared_profiles import with_shared_profiles
+from nictop.rules.fixes.profile_notes import with_profile_notes
 from tests.support.rule_cases import host_facts
 
 UUID = "11111111-1111-4111-8111-111111111111"
@@ -23,7 +23,7 @@ def host(*names: str, **profile: Any) -> HostFacts:
 
 
 def noted(facts: HostFacts, *argv: str) -> str:
-    (fix,) = with_shared_profiles(facts, (Fix("here", "x", (command(*argv),), True, note="Old."),))
+    (fix,) = with_profile_notes(facts, (Fix("here", "x", (command(*argv),), True, note="Old."),))
     return fix.note
 
 
@@ -49,3 +49,11 @@ def test_many_nics() -> None:
 )
 def test_other_changes_have_no_note(names: tuple[str, ...], argv: tuple[str, ...]) -> None:
     assert noted(host(*names), *argv) == "Old."
+
+
+def test_a_profile_of_netplan() -> None:
+    facts = host("enp1s0", filename="/run/NetworkManager/system-connections/netplan-enp1s0.nmconnection")
+    note = noted(facts, "nmcli", "con", "mod", "uuid", UUID, "ipv4.method", "manual")
+    assert note == (
+        "netplan made the profile: if /etc/netplan does not have the new value afterwards, set it there too. Old."
+    )

@@ -1,0 +1,24 @@
+"""Counters of lost packets of a network namespace, and of the time in which a cgroup had to wait for CPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class LossCount:
+    """One counter of lost packets: its total, or what was added between two readings."""
+
+    source: Literal["protocol", "conntrack", "softnet", "link", "qdisc", "driver", "cgroup", "filter"]
+    """protocol: /proc/net/snmp, snmp6 and netstat. conntrack: /proc/net/stat/nf_conntrack. softnet:
+    /proc/net/softnet_stat. link: RTM_GETSTATS. qdisc: RTM_GETQDISC. driver: ETHTOOL_GSTATS, counters of XDP. cgroup:
+    cpu.stat of the cgroup of the probe and its ancestors; not packets. filter: rules of nftables and actions of tc."""
+    name: str
+    """protocol: ``Udp InCsumErrors``. link: as in `LINK_COUNTERS`. qdisc: kind, ``ingress``. driver: name of the
+    counter. cgroup: ``nr_throttled``, or ``throttled_usec`` (µs)."""
+    count: int
+    ifindex: int | None = None
+    """link, qdisc, driver: of the link."""
+    where: str = ""
+    """qdisc: handle, ``ffff:``. cgroup: its path, ``/system.slice/sshd.service``. filter: what tells it apart."""

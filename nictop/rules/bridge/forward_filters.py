@@ -1,0 +1,414 @@
+"""Frames and packets of guests that the packet filter of their host refuses.
+
+Reads nothing; what the chains do is followed in `nictop.model.devices.forward_filters`. Sources: kernel
+net/bridge/br_netfilter_hooks.c; sysctl.d(5), "Apply settings available only when a certain module is loaded";
+docker/for-linux issue 949 and moby issue 48365 (bridged guests lose IPv4, IPv6); canonical/lxd issue 8716 (an accept in
+one base chain does not overrule the drop of another one).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from nictop.model.devices.forward_filters import (
+    CALLS,
+    FAMILY_NAMES,
+    BridgeFilter,
+    ForwardFilters,
+    FrameFamily,
+    Refusal,
+    RoutedRefusal,
+    chain_text,
+    forward_filters,
+    netfilter_calls,
+    places_to_accept,
+    routed_refusals,
+)
+from nictop.model.text import units
+from nictop.probe.records import Link, PacketChain
+from nictop.rules.finding import Evidence, Finding, Fix, Severity, Skipped
+from nictop.rules.fixes.commands import ManualStep, Step, command, echo, print_lines
+from nictop.rules.fixes.persistence import SAFE_NAME
+from nictop.rules.host import HostFacts, once_per_host
+from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.subjects import link_finding
+
+USER_CHAIN = "DOCKER-USER"
+"""Docker does not change it, and packets come to it first."""
+DOCKER_BRIDGE = re.compile(r"docker0|docker_gwbridge|br-[0-9a-f]{12}")
+NEEDS_CALLS = ("KUBE-", "cali-", "PVEFW-", "neutron-", "nova-", "CNI-", "FLANNEL-", "WEAVE-", "libvirt-J-", "FI-vnet")
+"""Begin the names of chains of programs that need bridged frames in iptables: kube-proxy and its networks, the firewall
+of Proxmox, security groups of OpenStack, filters of libvirt."""
+MAX_NAMED = 4
+NFT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_/.-]{0,63}")
+"""Names that nft takes without quotes."""
+SYSCTL_FILE = "/etc/sysctl.d/90-bridge-netfilter.conf"
+UDEV_FILE = "/etc/udev/rules.d/99-bridge-netfilter.rules"
+UDEV_RULE = (
+    'ACTION=="add", SUBSYSTEM=="module", KERNEL=="br_netfilter", '
+    'RUN+="/lib/systemd/systemd-sysctl --prefix=/net/bridge"'
+)
+CHAIN_NOTE = "Add the rule also where the chain is created: /etc/nftables.conf, /etc/iptables, a firewall."
+DOCKER_FIX = Fix(
+    "here",
+    "Let Docker create its rules again",
+    (command("systemctl", "restart", "docker"),),
+    note="Containers stop meanwhile, unless live-restore is on. Its rules were removed, by iptables -F or when another "
+    "firewall started; with iptables=false in daemon.json it creates none.",
+)
+DOCKER_NOTE = "Docker's isolation of containers on one bridge (icc=false) ends with it."
+
+
+@once_per_host
+def _found(host: HostFacts) -> ForwardFilters:
+    return forward_filters(host.snapshot)
+
+
+@host_rule("bridges and VLANs", "critical")
+def bridged_frames_are_filtered(host: HostFacts) -> Outcomes:
+    """The host's packet filter drops what guests of a bridge send to each other and to the network.
+
+    With br_netfilter, IP packets that a bridge forwards pass the chains for routed packets (FORWARD); Docker and others
+    load it, and set the policy of FORWARD to drop. ARP still works, and no counter of a link moves. nictop follows the
+    rules of nftables and iptables for a new connection between ports of a bridge with taps, veths of containers or
+    representors of VFs, and chains of the family bridge as well.
+
+    Not reported: bridges whose packets a rule accepts, chains that accept some addresses or protocols only, rules that
+    separate the ports of one bridge (Docker icc=false), and frames with a VLAN tag, which br_netfilter leaves alone.
+    If a rule is not understood, or root is missing, the check is skipped.
+
+    Sources: docker/for-linux issue 949; moby issue 48365; kernel net/bridge/br_netfilter_hooks.c.
+    """
+    found = _found(host)
+    for name, why in found.unknown.items():
+        is_refused = "filters" in host.inventory.unreadable
+        reason = f"not known whether the packet filter lets its frames pass: {why}"
+        yield Skipped("", host.name, name, reason, "rights" if is_refused else "no_answer")
+    for same in _by_cause(found.refused):
+        first = max(same, key=lambda one: (len(one.ports), -one.bridge.ifindex))
+        yield bridge_finding(host, first, [one for one in same if one is not first])
+
+
+def _by_cause(found: Sequence[BridgeFilter]) -> list[list[BridgeFilter]]:
+    """Bridges with the same refusals together; without the separation that Docker makes on purpose."""
+    groups: dict[object, list[BridgeFilter]] = {}
+    for one in found:
+        is_meant = all(refusal.is_meant for refusal in one.refusals.values())
+        if is_meant and DOCKER_BRIDGE.fullmatch(one.bridge.name):
+            continue
+        key = tuple((family, id(refusal.at), id(refusal.rule)) for family, refusal in one.refusals.items())
+        groups.setdefault((key, is_docker(one.bridge)), []).append(one)
+    return list(groups.values())
+
+
+def is_docker(bridge: Link) -> bool:
+    return DOCKER_BRIDGE.fullmatch(bridge.name) is not None
+
+
+def bridge_finding(host: HostFacts, found: BridgeFilter, others: Sequence[BridgeFilter] = ()) -> Finding:
+    """`others`: bridges with the same refusals."""
+    refusal = next(iter(found.refusals.values()))
+    families = " and ".join(FAMILY_NAMES[family] for family in found.refusals)
+    kind = "" if {"ipv4"} <= set(found.refusals) else f"{families} "
+    more = f" (and of {len(others)} more bridges)" if others else ""
+    guests = _guest_names(host, [port for one in (found, *others) for port in one.ports])
+    return link_finding(
+        _severity(found),
+        host,
+        found.bridge,
+        f"{kind}frames between its ports{more} are filtered by {_short_chain(refusal)} ({refusal_text(refusal)})",
+        evidence=(
+            *_refusal_evidence(found.refusals),
+            *((Evidence("accepted", ", ".join(found.passes), "the same chain"),) if found.passes else ()),
+            *_call_evidence(host, found),
+            Evidence("guests cut off", guests, f"bridge link show master {found.bridge.name}"),
+            *(
+                (Evidence("bridges", ", ".join([found.bridge.name, *(one.bridge.name for one in others)]), "ip link"),)
+                if others
+                else ()
+            ),
+        ),
+        why=f"Guests send and receive no {families} by the bridge. ARP and the link of the guest look right."
+        if "arp" not in found.refusals
+        else "Guests send and receive nothing by the bridge.",
+        fixes=tuple(_fixes(host, found)),
+    )
+
+
+def _severity(found: BridgeFilter) -> Severity:
+    if all(refusal.is_meant for refusal in found.refusals.values()):
+        return "info"
+    if {"ipv4", "arp"}.intersection(found.refusals):
+        return "critical"
+    return "critical" if any(one.packets for one in found.refusals.values()) else "warning"
+
+
+def refusal_text(refusal: Refusal) -> str:
+    """``policy drop, 312 packets``, ``a rule: reject``"""
+    what = f"policy {refusal.chain.policy}" if refusal.rule is None else f"a rule: {refusal.rule.verdict}"
+    return f"{what}, {units.count(refusal.packets)} packets" if refusal.packets else what
+
+
+def _short_chain(refusal: Refusal) -> str:
+    """``FORWARD``, ``ip6tables FORWARD``, ``nft inet filter forward``"""
+    text = chain_text(refusal.at)
+    return refusal.at.name if text == f"iptables {refusal.at.name}" else text
+
+
+def _refusal_evidence(refusals: Mapping[FrameFamily, Refusal]) -> Iterator[Evidence]:
+    for family, refusal in refusals.items():
+        yield Evidence(
+            FAMILY_NAMES[family], f"{chain_text(refusal.at)}: {refusal_text(refusal)}", str(_show_chain(refusal.at))
+        )
+
+
+def _call_evidence(host: HostFacts, found: BridgeFilter) -> Iterator[Evidence]:
+    for family in found.refusals:
+        by_sysctl, by_bridge = netfilter_calls(found.bridge, host.snapshot, family)
+        name = CALLS.get(family, "")
+        if by_sysctl:
+            yield Evidence(f"bridge-nf-call-{name}", "1", f"sysctl net.bridge.bridge-nf-call-{name}")
+        if by_bridge:
+            yield Evidence(f"nf_call_{name}", "1", f"/sys/class/net/{found.bridge.name}/bridge/nf_call_{name}")
+
+
+def _guest_names(host: HostFacts, ports: Sequence[Link]) -> str:
+    """``web1 (vnet0), veth12ab``"""
+    machines = {
+        ifindex: thread.machine for thread in host.inventory.threads if thread.machine for ifindex in thread.links
+    }
+    named = [f"{machines[port.ifindex]} ({port.name})" if port.ifindex in machines else port.name for port in ports]
+    more = f", {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
+    return ", ".join(named[:MAX_NAMED]) + more
+
+
+def _program(chain: PacketChain, chains: Sequence[PacketChain]) -> str:
+    """iptables or ip6tables, with its backend if both have such a chain; "": it is not a chain of iptables."""
+    if chain_text(chain).startswith("nft "):
+        return ""
+    name = "ip6tables" if chain.family == "ip6" else "iptables"
+    backends = {one.backend for one in chains if one.family == chain.family and one.table == "filter" and one.hook}
+    if len(backends) < 2:
+        return name
+    return f"{name}-{'legacy' if chain.backend == 'iptables' else 'nft'}"
+
+
+def _show_chain(chain: PacketChain) -> Step:
+    program = _program(chain, ())
+    if program:
+        return command(program, *(("-t", "nat") if chain.table == "nat" else ()), "-nvL", chain.name)
+    return command("nft", "-a", "list", "chain", chain.family, chain.table, chain.name)
+
+
+# ------------------------------------------------------------------------------------------------------------- fixes
+
+
+def _fixes(host: HostFacts, found: BridgeFilter) -> Iterator[Fix]:
+    chains = host.inventory.filters.chains
+    by_bridge_chain = any(refusal.chain.family == "bridge" for refusal in found.refusals.values())
+    if by_bridge_chain:
+        yield _show_fix(found)
+        return
+    if is_docker(found.bridge):
+        if all(_program(refusal.chain, chains) for refusal in found.refusals.values()):
+            yield DOCKER_FIX
+        yield from _accept_fix(host, found)
+        return
+    users = sorted({_owner(chain.name) for chain in chains} - {""})
+    accept = _accept_fix(host, found)
+    if users:
+        yield from accept
+        return
+    has_docker = any(chain.name == USER_CHAIN for chain in chains)
+    calls = _calls_fixes(host, found, note=DOCKER_NOTE if has_docker else "")
+    if has_docker:
+        yield from accept
+        yield from calls
+    else:
+        yield from calls
+        yield from accept
+
+
+def _owner(chain: str) -> str:
+    return next((beginning for beginning in NEEDS_CALLS if chain.startswith(beginning)), "")
+
+
+def _show_fix(found: BridgeFilter) -> Fix:
+    shown = dict.fromkeys(_show_chain(refusal.at) for refusal in found.refusals.values())
+    return Fix(
+        "here",
+        "Show the chain, then delete the rule or accept the port before it",
+        tuple(shown),
+        note="nft delete rule bridge TABLE CHAIN handle NUMBER deletes it.",
+    )
+
+
+def _calls_fixes(host: HostFacts, found: BridgeFilter, note: str) -> Iterator[Fix]:
+    """Bridged frames are no longer passed to the chains: now, and after br_netfilter is loaded again."""
+    now: list[Step] = []
+    undo: list[Step] = []
+    keys: list[str] = []
+    for family in found.refusals:
+        name = CALLS.get(family, "")
+        by_sysctl, by_bridge = netfilter_calls(found.bridge, host.snapshot, family)
+        if by_sysctl:
+            keys.append(f"net.bridge.bridge-nf-call-{name}")
+            now.append(command("sysctl", "-w", f"{keys[-1]}=0"))
+            undo.append(command("sysctl", "-w", f"{keys[-1]}=1"))
+        if by_bridge:
+            words = ("ip", "link", "set", "dev", found.bridge.name, "type", "bridge", f"nf_call_{name}")
+            now.append(command(*words, "0"))
+            undo.append(command(*words, "1"))
+    if not now:
+        return
+    yield Fix("here", "Do not filter bridged frames", tuple(now), False, tuple(undo), note)
+    if keys:
+        yield Fix(
+            "here",
+            "Store it, also for when br_netfilter is loaded again",
+            (print_lines([f"{key} = 0" for key in keys], SYSCTL_FILE), echo(UDEV_RULE, UDEV_FILE)),
+            True,
+            (command("rm", SYSCTL_FILE, UDEV_FILE),),
+            "Loading br_netfilter sets the values to 1, after /etc/sysctl.d was read: the udev rule applies it then.",
+        )
+
+
+def _accept_fix(host: HostFacts, found: BridgeFilter) -> Iterator[Fix]:
+    """A rule that accepts what stays on the bridge, in every chain that refuses it."""
+    bridge = found.bridge.name
+    if SAFE_NAME.fullmatch(bridge) is None:
+        return
+    chains = host.inventory.filters.chains
+    places = [one for family in found.refusals for one in places_to_accept(host.snapshot, found, family, USER_CHAIN)]
+    places = list(dict.fromkeys(places))
+    now: list[Step] = []
+    undo: list[Step] = []
+    for chain in places:
+        program = _program(chain, chains)
+        if program:
+            match = (chain.name, "-i", bridge, "-o", bridge, "-j", "ACCEPT")
+            now.append(command(program, "-I", *match))
+            undo.append(command(program, "-D", *match))
+        else:
+            inserted, deleted = _nft_rule(chain, ("iifname", bridge, "oifname", bridge, "accept"))
+            now += inserted
+            undo += deleted
+    if not now:
+        return
+    title = f"Accept what stays on {bridge}"
+    yield Fix("here", title, tuple(now), False, tuple(undo), "Other bridges and routed packets are filtered as before.")
+    if all(chain.name == USER_CHAIN for chain in places):
+        yield _docker_unit(now)
+    else:
+        note = CHAIN_NOTE
+        if any(chain.name.startswith("ufw") for chain in chains):
+            note = f"Add -A ufw-before-forward -i {bridge} -o {bridge} -j ACCEPT to /etc/ufw/before.rules."
+        yield Fix("here", "Make it persistent", (), True, (), note)
+
+
+def _nft_rule(chain: PacketChain, words: Sequence[str]) -> tuple[list[Step], list[Step]]:
+    """(command that inserts a rule, command that deletes it); none if nft cannot take the names."""
+    where = (chain.family, chain.table, chain.name)
+    if not all(map(NFT_NAME.fullmatch, where)):
+        return [], []
+    quoted = [
+        f'"{word}"' if index and words[index - 1] in ("iifname", "oifname") else word
+        for index, word in enumerate(words)
+    ]
+    shown = re.escape(" ".join(quoted)).replace("\\ ", " ").replace("/", "\\/")
+    listed = f"nft -a list chain {' '.join(where)} | sed -n 's/.*{shown} # handle //p' | head -n 1"
+    delete = ManualStep((*("nft delete rule", *where, "handle"), f'"$({listed})"'))
+    return [command("nft", "insert", "rule", *where, *words)], [delete]
+
+
+def _docker_unit(commands: Sequence[Step]) -> Fix:
+    """Docker makes DOCKER-USER when it starts, and leaves its rules alone."""
+    folder, lines = "/etc/systemd/system/docker.service.d", ["[Service]"]
+    for one in commands:
+        program, _, *words = one.words
+        rule = " ".join(words)
+        lines.append(f'ExecStartPost=/bin/sh -c "/usr/sbin/{program} -C {rule} || /usr/sbin/{program} -I {rule}"')
+    file = f"{folder}/bridge.conf"
+    return Fix(
+        "here",
+        "Repeat it whenever Docker starts",
+        (command("mkdir", "-p", folder), print_lines(lines, file), command("systemctl", "daemon-reload")),
+        True,
+        (command("rm", file), command("systemctl", "daemon-reload")),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ routed
+
+
+@host_rule("bridges and VLANs", "critical", yields_to=("bridged_frames_are_filtered",))
+def guests_are_not_forwarded(host: HostFacts) -> Outcomes:
+    """What guests of a bridge send out is dropped, although a rule of the host is there to let it out.
+
+    Such a rule is source NAT for their subnet, or one that accepts what comes from their bridge in another base chain
+    at the hook forward: each of these chains must accept a packet, and an accept in one (of libvirt, LXD, a firewall)
+    does not overrule the policy drop of another (FORWARD, which Docker sets to drop). nictop follows the rules for a
+    new connection of a guest from its bridge to the link of the default route.
+
+    Not reported: guests for which there is no such rule, as they may be kept in on purpose, rules that drop what comes
+    from this bridge, chains with rules that are not understood, hosts that do not forward.
+
+    Sources: canonical/lxd issues 8716 and 12810; canonical/multipass issue 3468; moby issue 52612; nft(8).
+    """
+    for found in routed_refusals(host.snapshot):
+        yield _routed_finding(host, found)
+
+
+def _routed_finding(host: HostFacts, found: RoutedRefusal) -> Finding:
+    refusal, bridge, outward = found.refusal, found.bridge, found.outward
+    return link_finding(
+        "critical",
+        host,
+        bridge,
+        f"packets of its guests to {outward.name} are dropped by {_short_chain(refusal)} ({refusal_text(refusal)})",
+        evidence=(
+            Evidence("dropped by", f"{chain_text(refusal.at)}: {refusal_text(refusal)}", str(_show_chain(refusal.at))),
+            Evidence(
+                "addresses translated by" if found.is_translated else "accepted by",
+                chain_text(found.meant.at),
+                str(_show_chain(found.meant.at)),
+            ),
+            Evidence("guests", _guest_names(host, found.ports), f"bridge link show master {bridge.name}"),
+        ),
+        why="The host translates the addresses of its guests, but no rule lets their packets out."
+        if found.is_translated
+        else "Every base chain must accept a packet: the accept in one does not overrule the drop of another.",
+        fixes=tuple(_routed_fixes(host, found)),
+    )
+
+
+def _routed_fixes(host: HostFacts, found: RoutedRefusal) -> Iterator[Fix]:
+    bridge, base = found.bridge.name, found.refusal.chain
+    if SAFE_NAME.fullmatch(bridge) is None:
+        return
+    chains = host.inventory.filters.chains
+    same = (base.backend, base.family, base.table)
+    user = [one for one in chains if one.name == USER_CHAIN and (one.backend, one.family, one.table) == same]
+    chain = user[0] if user else base
+    program = _program(chain, chains)
+    states = ("-m", "conntrack", "--ctstate", "RELATED,ESTABLISHED")
+    now: tuple[Step, ...]
+    undo: tuple[Step, ...]
+    if program:
+        rules = [("-i", bridge, "-j", "ACCEPT"), ("-o", bridge, *states, "-j", "ACCEPT")]
+        now = tuple(command(program, "-I", chain.name, *rule) for rule in rules)
+        undo = tuple(command(program, "-D", chain.name, *rule) for rule in rules)
+    else:
+        inward = ("oifname", bridge, "ct", "state", "established,related", "accept")
+        steps = [_nft_rule(chain, words) for words in (("iifname", bridge, "accept"), inward)]
+        now = tuple(step for inserted, _ in steps for step in inserted)
+        undo = tuple(step for _, deleted in steps for step in deleted)
+    if not now:
+        return
+    yield Fix("here", f"Accept what comes from {bridge}, and the answers", now, False, undo)
+    if user:
+        yield _docker_unit(now)
+    else:
+        note = "Add the rules also where the chain is created: /etc/nftables.conf, /etc/iptables, a firewall."
+        yield Fix("here", "Make it persistent", (), True, (), note)

@@ -1,0 +1,60 @@
+"""What to know before a NetworkManager profile is modified: it may be active on several NICs, or made by netplan.
+
+Reads nothing. nm-settings-nmcli(5): connection.multi-connect; Ubuntu Core documentation, "NetworkManager and netplan";
+lxc-android-config!128: NetworkManager of Ubuntu 24.04 stores profiles in /etc/netplan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nictop.rules.finding import Fix
+from nictop.rules.fixes.commands import Command
+from nictop.rules.host import HostFacts, once_per_host
+
+MAX_NAMES = 4
+NETPLAN_FILES = "/run/NetworkManager/system-connections/netplan-"
+NETPLAN_NOTE = "netplan made the profile: if /etc/netplan does not have the new value afterwards, set it there too."
+
+
+def with_profile_notes(host: HostFacts, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
+    """The fixes of a host, with a note in those that modify such a profile."""
+    notes = _notes(host)
+    if not notes:
+        return fixes
+    return tuple(_noted(host, fix, notes) if fix.where == "here" else fix for fix in fixes)
+
+
+@once_per_host
+def _notes(host: HostFacts) -> dict[str, str]:
+    """UUID → note, of the profiles that have one."""
+    found: dict[str, str] = {}
+    for profile in host.profiles.profiles:
+        names = host.profiles.active_on.get(profile.uuid, ())
+        notes = [_shared_note(names)] if len(names) > 1 else []
+        if (profile.filename or "").startswith(NETPLAN_FILES):
+            notes.append(NETPLAN_NOTE)
+        if notes:
+            found[profile.uuid] = " ".join(notes)
+    return found
+
+
+def _shared_note(names: tuple[str, ...]) -> str:
+    shown = ", ".join(names[:MAX_NAMES])
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"The profile is active on {shown}{more}: this changes all of them."
+
+
+def _noted(host: HostFacts, fix: Fix, notes: dict[str, str]) -> Fix:
+    uuids = [_modified(host, step.argv) for step in fix.commands if isinstance(step, Command)]
+    note = next((notes[uuid] for uuid in uuids if uuid in notes), None)
+    return fix if note is None else replace(fix, note=f"{note} {fix.note}".rstrip())
+
+
+def _modified(host: HostFacts, argv: tuple[str, ...]) -> str | None:
+    """UUID of the profile that a command modifies."""
+    if argv[:3] != ("nmcli", "con", "mod") or len(argv) < 5:
+        return None
+    if argv[3] == "uuid":
+        return argv[4]
+    return next((one.uuid for one in host.profiles.profiles if one.id == argv[3]), None)

@@ -1,0 +1,307 @@
+"""Rules of udev and .link files that name NICs by their MAC address, and stanzas that match one that no NIC has.
+
+Reads nothing. udev(7) NAME, systemd.link(5) MACAddress, netplan(5) match, systemd.network(5) [Match].
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from nictop.model.managers.configuration import applies, file_and_line
+from nictop.probe.records import ConfigurationEntry, Link, Profile
+from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.fixes.commands import Step, command
+from nictop.rules.fixes.persistence import SAFE_NAME
+from nictop.rules.fixes.profiles import bring_up, has_address, modify, profile_evidence, quoted_name
+from nictop.rules.host import HostFacts
+from nictop.rules.profiles.candidates import candidate_evidence
+from nictop.rules.profiles.nics import address_evidence, nics, unconfigured_nics
+from nictop.rules.registry import Family, Outcomes, host_rule
+from nictop.rules.subjects import MAC_ADDRESS, host_finding, link_finding, mac_or_placeholder
+
+FAMILY: Family = "profiles and names"
+NAMING_OWNERS = ("udev", "link")
+MATCHING_OWNERS = ("netplan", "networkd", "ifcfg")
+GENERATED_FOLDER = "/run/"
+"""Files that netplan writes there say the same as its own."""
+CLOUD_INIT_FILE = re.compile(r".*cloud-init\.yaml")
+MAX_FINDINGS = 3
+AT_BOOT = "Takes effect at the next boot."
+
+
+class NamingCause(NamedTuple):
+    """A file that keeps a NIC from getting a name."""
+
+    evidence: Evidence
+    why: str
+    fix: Fix
+
+
+def naming_cause(host: HostFacts, name: str, link: Link) -> NamingCause | None:
+    """The udev rule or .link file that gives `name` to a card that is gone, or a second one that gives `link` another
+    name; None: neither."""
+    entries = [one for one in host.configuration.stanzas if one.owner in NAMING_OWNERS and one.new_name]
+    wanted = [one for one in entries if one.new_name == name and _exact(one)]
+    known = _known_addresses(host)
+    stale = next((one for one in wanted if not known.intersection(one.addresses)), None)
+    own = next((one for one in entries if one.new_name == link.name and _exact(one) and applies(one, link)), None)
+    if stale is not None:
+        shown = Evidence("naming rule", f"{name} for {stale.addresses[0]}, which no NIC has", file_and_line(stale))
+        why = "The name is reserved for a card that is gone: an old one, or that of the machine this is a copy of."
+        return NamingCause(shown, why, _readdress(stale, link, own))
+    second = next((one for one in wanted if applies(one, link)), None)
+    if second is None or own is None or second is own:
+        return None
+    shown = Evidence("naming rules", f"{name} and {link.name} for one MAC address", f"{file_and_line(own)}, "
+                     f"{file_and_line(second)}")  # fmt: skip
+    return NamingCause(shown, "Two rules name the card, and the other one wins.", _without(own, link))
+
+
+def _exact(entry: ConfigurationEntry) -> bool:
+    return bool(entry.addresses) and all(MAC_ADDRESS.fullmatch(one) for one in entry.addresses)
+
+
+def _known_addresses(host: HostFacts) -> set[str]:
+    return {one for link in host.links for one in (link.permanent_address, link.address) if one}
+
+
+def _readdress(entry: ConfigurationEntry, link: Link, own: ConfigurationEntry | None) -> Fix:
+    """The name for this card; a line of the same file that gives it another name goes."""
+    address = mac_or_placeholder(link)
+    expressions = ["-e", f"s/{entry.addresses[0]}/{address}/I"]
+    if own is not None and own.file == entry.file:
+        expressions = ["-e", f"/{address}/Id", *expressions]
+    note = f"{AT_BOOT} Remove the file from images of this machine: the next copy has it again."
+    return _edit(f"Give the name to this card in {entry.file}", entry.file, expressions, note)
+
+
+def _without(entry: ConfigurationEntry, link: Link) -> Fix:
+    if entry.owner == "link":
+        return Fix("here", f"Remove Name= from {entry.file}", (), True, note=AT_BOOT)
+    title = f"Remove the rule for {link.name} from {entry.file}"
+    return _edit(title, entry.file, ["-e", f"{entry.line}d"])
+
+
+def _edit(title: str, file: str, expressions: Sequence[str], note: str = AT_BOOT) -> Fix:
+    backup = f"{file}.before"
+    steps: tuple[Step, ...] = (command("cp", "-p", file, backup), command("sed", "-i", *expressions, file))
+    return Fix("here", title, steps, True, (command("mv", backup, file),), note)
+
+
+# --------------------------------------------------------------------------------------------- MAC address of no NIC
+
+
+@host_rule(
+    FAMILY,
+    "critical",
+    yields_to=("profile_names_a_missing_mac_address", "networking_is_switched_off"),
+    needs=("addresses",),
+    uses=("configuration", "networkmanager"),
+)
+def configuration_matches_a_missing_mac_address(host: HostFacts) -> Outcomes:
+    """netplan, networkd or an ifcfg file match a MAC address that no NIC has, and a NIC is not configured.
+
+    Machines made from a copy, and NICs that were replaced, have another MAC address than the installer or cloud-init
+    has written down (match: macaddress, [Match] MACAddress=, HWADDR=). The stanza then applies to nothing, without a
+    message.
+
+    Compared with the present and the permanent address of every link. Reported for the NIC if it is the only one
+    without configuration or has the name of the stanza, otherwise for the address. Not reported: every NIC is
+    configured; patterns; files that netplan has generated.
+
+    Sources: netplan(5) match, systemd.network(5), nm-settings-ifcfg-rh(5).
+    """
+    if not any(one.addresses for one in host.configuration.stanzas):
+        return
+    idle = unconfigured_nics(host)
+    known = _known_addresses(host) if idle else set()
+    stale = [one for one in host.configuration.stanzas if idle and _matches_nothing(one, known)]
+    for entry in stale[:MAX_FINDINGS]:
+        named = [link for link in idle if link.name in (*entry.names, entry.new_name)]
+        link = named[0] if len(named) == 1 else idle[0] if len(idle) == len(stale) == 1 else None
+        yield _missing_address(host, entry, link, idle)
+
+
+def _matches_nothing(entry: ConfigurationEntry, known: set[str]) -> bool:
+    if entry.owner not in MATCHING_OWNERS or entry.ignores or entry.file.startswith(GENERATED_FOLDER):
+        return False
+    sets_something = bool(entry.methods) or entry.owner == "networkd"
+    return sets_something and _exact(entry) and not known.intersection(entry.addresses)
+
+
+def _missing_address(host: HostFacts, entry: ConfigurationEntry, link: Link | None, idle: Sequence[Link]) -> Finding:
+    old = entry.addresses[0]
+    evidence = (
+        Evidence("stanza", f"MAC address {old}", file_and_line(entry)),
+        Evidence("NIC with this address", "none", "ip link"),
+        *candidate_evidence(idle),
+    )
+    why = "The stanza applies to no NIC, and nothing else configures this one. The card is another one now."
+    if link is None:
+        fix = Fix("here", f"Put the address of its NIC into {entry.file}", (), True, note=_one_of(idle))
+        title = f"no NIC has this MAC address, which {entry.owner} configures"
+        return host_finding("critical", host, old, title, evidence=evidence, why=why, fixes=(fix,))
+    title = f"not configured; {entry.owner} matches {old}, which no NIC has"
+    fixes = tuple(_address_fixes(entry, old, link))
+    return link_finding("critical", host, link, title, evidence=evidence, why=why, fixes=fixes)
+
+
+def _one_of(idle: Sequence[Link]) -> str:
+    return f"It is one of {', '.join(link.name for link in idle)}."
+
+
+def _address_fixes(entry: ConfigurationEntry, old: str, link: Link) -> Iterator[Fix]:
+    new = link.permanent_address if entry.owner == "ifcfg" and link.permanent_address else mac_or_placeholder(link)
+    note = "Check the file afterwards."
+    if CLOUD_INIT_FILE.fullmatch(entry.file):
+        note = (
+            "cloud-init wrote it, and may again for a new instance: `cloud-init clean --reboot` writes it for this one."
+        )
+    change, undo = (command("sed", "-i", f"s/{one}/{other}/I", entry.file) for one, other in ((old, new), (new, old)))
+    yield Fix("here", f"Use the address of {link.name} in {entry.file}", (change,), True, (undo,), note)
+    if entry.owner == "netplan":
+        note = "netplan try reverts unless you confirm."
+        yield Fix("here", "Apply now", (command("netplan", "try"),), None, note=note)
+    elif entry.owner == "networkd":
+        yield Fix("here", "Apply now", (command("networkctl", "reload"),), None)
+
+
+# ------------------------------------------------------------------------------------------------ name of another NIC
+
+
+@host_rule(
+    FAMILY,
+    "critical",
+    yields_to=("link_was_not_renamed", "networking_is_switched_off"),
+    needs=("addresses",),
+    uses=("configuration", "networkmanager"),
+)
+def name_belongs_to_another_nic(host: HostFacts) -> Outcomes:
+    """A profile or a stanza has the name of one NIC and the MAC address of another: it fits neither.
+
+    Cards were added, moved or found in another order, and a name has passed to another card. The MAC address says which
+    NIC is meant; the name keeps the configuration away from it. The same for a udev rule or .link file that gives the
+    NIC a name which another NIC has: udev cannot rename it.
+
+    Critical: the NIC has no address. Warning: it has one, or is not configured at all.
+
+    Sources: NetworkManager src/core/devices/nm-device.c check_connection_compatible; systemd.network(5) [Match],
+    nm-settings-ifcfg-rh(5) DEVICE and HWADDR; systemd.link(5) Name=.
+    """
+    bound = [one for one in host.profiles.profiles if one.mac_address and one.interface_name]
+    if not bound and not any(one.addresses for one in host.configuration.stanzas):
+        return
+    by_address = {link.permanent_address or link.address: link for link in nics(host)}
+    for profile in bound:
+        link = by_address.get(profile.mac_address) if profile.mac_address else None
+        if (
+            link is not None
+            and _is_taken(host, profile.interface_name, link)
+            and not profile.external
+            and profile.autoconnect
+        ):
+            yield _profile_of_another(host, link, profile)
+    for entry in host.configuration.stanzas:
+        link = by_address.get(entry.addresses[0]) if len(entry.addresses) == 1 else None
+        if link is None:
+            continue
+        if entry.owner in MATCHING_OWNERS and len(entry.names) == 1 and not entry.file.startswith(GENERATED_FOLDER):
+            if _is_taken(host, entry.names[0], link):
+                yield _stanza_of_another(host, link, entry)
+        elif entry.owner in NAMING_OWNERS and entry.new_name and _is_taken(host, entry.new_name, link):
+            yield from _name_is_taken(host, link, entry, entry.new_name)
+
+
+def _is_taken(host: HostFacts, name: str | None, link: Link) -> bool:
+    """Another NIC, with another MAC address, has the name."""
+    other = host.links_by_name.get(name or "")
+    if other is None or other.name != name or other.ifindex == link.ifindex or other.bus is None:
+        return False
+    return not {other.address, other.permanent_address}.intersection({link.address, link.permanent_address} - {None})
+
+
+def _will_be_free(host: HostFacts, name: str) -> bool:
+    """The NIC that has the name is to get another one at the next boot."""
+    other = host.links_by_name[name]
+    entries = (one for one in host.configuration.stanzas if one.owner in NAMING_OWNERS and _exact(one))
+    return any(one.new_name not in (None, name) and applies(one, other) for one in entries)
+
+
+def _profile_of_another(host: HostFacts, link: Link, profile: Profile) -> Finding:
+    name = profile.interface_name or ""
+    change = modify(host, profile, "connection.interface-name", link.name)
+    undo = modify(host, profile, "connection.interface-name", name)
+    title = f"its profile {quoted_name(profile.id)} names {name}, which is another NIC"
+    return link_finding(
+        "warning" if has_address(link) else "critical",
+        host,
+        link,
+        title,
+        evidence=(*profile_evidence(profile), *_both(host, name, link), address_evidence(link)),
+        why="The profile has this NIC's MAC address and the other's name: it fits neither, and NetworkManager skips it "
+        "without a message.",
+        fixes=(
+            Fix("here", f"Use the name {link.name} in the profile", (change, bring_up(host, profile)), True, (undo,)),
+        ),
+    )
+
+
+def _stanza_of_another(host: HostFacts, link: Link, entry: ConfigurationEntry) -> Finding:
+    name = entry.names[0]
+    fix = Fix("here", f"Use the name {link.name} in {entry.file}", (), True, note=f"Instead of {name}.")
+    if SAFE_NAME.fullmatch(name) and SAFE_NAME.fullmatch(link.name):
+        change, undo = (
+            command("sed", "-i", rf"s/\b{one}\b/{other}/g", entry.file)
+            for one, other in ((name, link.name), (link.name, name))
+        )
+        note = "Check the file afterwards."
+        fix = Fix("here", f"Use the name {link.name} in {entry.file}", (change,), True, (undo,), note)
+    return link_finding(
+        "warning" if has_address(link) else "critical",
+        host,
+        link,
+        f"{entry.owner} has its MAC address with the name {name}, another NIC",
+        evidence=(
+            Evidence("stanza", f"{name}, {entry.addresses[0]}", file_and_line(entry)),
+            *_both(host, name, link),
+            address_evidence(link),
+        ),
+        why="The stanza has this NIC's MAC address and the other's name: it fits neither.",
+        fixes=(fix,),
+    )
+
+
+def _name_is_taken(host: HostFacts, link: Link, entry: ConfigurationEntry, name: str) -> Iterator[Finding]:
+    if _will_be_free(host, name):
+        return
+    yield link_finding(
+        "warning",
+        host,
+        link,
+        f"is to be called {name}, which is the name of another NIC",
+        evidence=(
+            Evidence("naming rule", f"{name} for {entry.addresses[0]}", file_and_line(entry)),
+            *_both(host, name, link),
+        ),
+        why=f"udev cannot give a name that is taken. What is configured for {name} applies to the other NIC.",
+        fixes=(_other_name(entry, name),),
+    )
+
+
+def _other_name(entry: ConfigurationEntry, name: str) -> Fix:
+    title = f"Give it another name in {entry.file}"
+    note = f"A name of your own that no other interface has, and not of the form eth0. {AT_BOOT}"
+    if SAFE_NAME.fullmatch(name) is None:
+        return Fix("here", title, (), True, note=note)
+    change = f"s/^Name={name}$/Name=<NAME>/" if entry.owner == "link" else f'{entry.line}s/"{name}"/"<NAME>"/'
+    return _edit(title, entry.file, ["-e", change], note)
+
+
+def _both(host: HostFacts, name: str, link: Link) -> tuple[Evidence, ...]:
+    other = host.links_by_name[name]
+    return (
+        Evidence(f"{name} is", other.permanent_address or other.address or "unknown", "ip link"),
+        Evidence(f"{link.name} is", link.permanent_address or link.address or "unknown", "ip link"),
+    )

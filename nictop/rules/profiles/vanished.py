@@ -1,0 +1,91 @@
+"""Profiles whose NIC has disappeared while the host was running."""
+
+from __future__ import annotations
+
+from nictop.model.managers.profile_match import ETHERNET, INFINIBAND
+from nictop.probe.records import Profile
+from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.fixes.commands import command, echo
+from nictop.rules.fixes.profiles import modify, profile_evidence, quoted_name
+from nictop.rules.host import HostFacts
+from nictop.rules.profiles.nics import without_profile
+from nictop.rules.registry import Family, Outcomes, host_rule
+from nictop.rules.subjects import host_finding
+
+FAMILY: Family = "profiles and names"
+PASSTHROUGH_DRIVERS = ("vfio-pci", "pci-stub", "xen-pciback", "pciback")
+BOOT_CLOCK_ERROR = 60.0
+"""Seconds by which the time of day may have been set after boot."""
+MIN_WALL = 1e9
+"""Seconds since the epoch: a clock before 2001 is not set."""
+
+
+@host_rule(
+    FAMILY,
+    "warning",
+    yields_to=(
+        "configuration_names_an_old_name",
+        "profile_names_a_missing_interface",
+        "profile_names_a_missing_mac_address",
+    ),
+    needs=("networkmanager",),
+    uses=("pci.driver",),
+)
+def profile_has_lost_its_nic(host: HostFacts) -> Outcomes:
+    """A profile was active since the last boot, and its NIC does not exist any more.
+
+    The NIC was unplugged or removed, its driver was unbound, it failed, or it was moved into a container or a guest.
+    The addresses and routes of the profile are gone with it.
+
+    nictop reads from NetworkManager: a profile for Ethernet or InfiniBand that connects automatically, that is bound to
+    a name or MAC address that no NIC has, and that was active since boot. Info: a network function of this host is
+    reserved for guests (vfio-pci), so that its NIC may be in one.
+
+    Not reported: profiles that were last active before the last boot, and hosts with a NIC that no profile matches, for
+    which other checks name the profile.
+
+    Sources: nm-settings-nmcli(5) connection.timestamp; NetworkManager src/core/nm-manager.c.
+    """
+    manager, inventory = host.profiles.manager, host.inventory
+    if manager is None or inventory.wall < MIN_WALL or without_profile(host):
+        return
+    boot = inventory.wall - inventory.time - BOOT_CLOCK_ERROR
+    for profile in host.profiles.profiles:
+        missing = _missing_nic(host, profile) if profile.timestamp >= boot else ""
+        if missing:
+            yield _lost(host, profile, missing)
+
+
+def _missing_nic(host: HostFacts, profile: Profile) -> str:
+    """``interface ens224 does not exist``; "": it exists, or the profile is not meant to be active."""
+    is_meant = profile.autoconnect and not profile.generated and not profile.volatile and not profile.unreadable
+    if not is_meant or profile.type not in (ETHERNET, INFINIBAND) or profile.uuid in host.profiles.active_on:
+        return ""
+    if profile.interface_name in host.links_by_name:  # an altname: the link was renamed
+        return ""
+    return host.profiles.missing_binding(profile)
+
+
+def _lost(host: HostFacts, profile: Profile, missing: str) -> Finding:
+    reserved = [one.address for one in host.snapshot.pci if one.driver in PASSTHROUGH_DRIVERS]
+    binding = profile.interface_name or profile.mac_address or ""
+    addresses = ", ".join((*profile.ipv4.addresses, *profile.ipv6.addresses))
+    off, on = (modify(host, profile, "connection.autoconnect", word) for word in ("no", "yes"))
+    return host_finding(
+        "info" if reserved else "warning",
+        host,
+        profile.id,
+        f"its NIC is gone: {binding} was in use since boot",
+        evidence=(
+            *profile_evidence(profile),
+            Evidence("NIC", missing, "ip link"),
+            *((Evidence("addresses", addresses, f"profile {quoted_name(profile.id)}"),) if addresses else ()),
+            *((Evidence("reserved for guests", ", ".join(reserved[:4]), "lspci -k"),) if reserved else ()),
+        ),
+        why="Its addresses and routes do not exist until the NIC is there again. The kernel log says what removed it.",
+        fixes=(
+            Fix("here", "Search for the NIC again", (echo(1, "/sys/bus/pci/rescan"),), None),
+            Fix("here", "Show what the kernel logged", (command("dmesg", "-T"),), None),
+            Fix("here", "Or, if it was removed on purpose, do not wait for it", (off,), True, (on,)),
+        ),
+    )

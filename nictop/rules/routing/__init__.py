@@ -1,0 +1,1 @@
+"""Rules about where packets go: gateways, routes, policy rules, neighbours."""

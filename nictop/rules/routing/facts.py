@@ -1,0 +1,197 @@
+"""What the rules about routes derive from a host: its tables, neighbours by link, gateways and the subnets of a link.
+
+Reads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nictop.model.devices.route_lookup import MAIN_TABLE, RoutingTables, Span, number_of, span_of
+from nictop.model.facts.routing import route_text
+from nictop.model.snapshot import ARPHRD_ETHER, ARPHRD_INFINIBAND
+from nictop.model.text.words import IFF_NOARP, IFF_UP
+from nictop.probe.records import Link, Neighbour, TableRoute
+from nictop.rules.finding import Evidence
+from nictop.rules.host import HostFacts, once_per_host
+
+IFF_POINTOPOINT = 0x10
+ANSWERING = ("reachable", "delay", "probe")
+"""It answered within the last half minute or so (delay and probe: it is being asked again)."""
+UNANSWERED_SECONDS = 1.0
+"""An incomplete entry that is older has not answered the first request (RETRANS_TIME, net/ipv4/arp.c: 1 s)."""
+RECENT_SECONDS = 300.0
+"""A failed entry that is used is asked again at the next packet. An older one has not been used since."""
+DAEMON_PROTOCOLS = (8, 10, 11, 12, 13, 14, 15, 17, 18, 42, 99)
+FIRST_ROUTING_PROTOCOL = 186
+"""RTPROT_*: routes of routing daemons (BGP, OSPF, BIRD, FRR, keepalived), which maintain them themselves."""
+
+
+@once_per_host
+def tables(host: HostFacts) -> RoutingTables | None:
+    """None: not recorded."""
+    routing = host.inventory.routing
+    return RoutingTables(routing) if routing is not None else None
+
+
+@once_per_host
+def neighbours(host: HostFacts) -> dict[int, dict[str, Neighbour]]:
+    """ifindex → address → entry."""
+    found: dict[int, dict[str, Neighbour]] = {}
+    for one in host.inventory.routing.neighbours if host.inventory.routing is not None else ():
+        found.setdefault(one.ifindex, {})[one.address] = one
+    return found
+
+
+@once_per_host
+def unanswered(host: HostFacts) -> dict[tuple[int, str], Neighbour]:
+    """(ifindex, address) → entry of an address that was asked for and did not answer."""
+    entries = host.inventory.routing.neighbours if host.inventory.routing is not None else ()
+    return {(one.ifindex, one.address): one for one in entries if one.mac is None and is_unanswered(one)}
+
+
+def neighbour(host: HostFacts, link: Link, address: str) -> Neighbour | None:
+    return neighbours(host).get(link.ifindex, {}).get(address)
+
+
+def is_unanswered(entry: Neighbour | None) -> bool:
+    """The address was asked for, and did not answer."""
+    if entry is None:
+        return False
+    if entry.nud_state == "incomplete":
+        return entry.since_update is not None and entry.since_update >= UNANSWERED_SECONDS
+    return entry.nud_state == "failed"
+
+
+def is_recent(entry: Neighbour) -> bool:
+    """It was asked for lately; not known counts as lately."""
+    return entry.since_update is None or entry.since_update <= RECENT_SECONDS
+
+
+def has_answered(entry: Neighbour | None) -> bool:
+    """Its MAC address is known, not by a static entry."""
+    return entry is not None and entry.mac is not None and entry.nud_state != "permanent"
+
+
+def answering(host: HostFacts, link: Link, family: str) -> list[Neighbour]:
+    """Neighbours of the link that answer."""
+    separator = ":" if family == "ipv6" else "."
+    entries = neighbours(host).get(link.ifindex, {})
+    return [one for address, one in entries.items() if separator in address and one.nud_state in ANSWERING]
+
+
+def age_text(entry: Neighbour) -> str:
+    """``failed, 12 s ago``"""
+    age = entry.since_update
+    return entry.nud_state if age is None else f"{entry.nud_state}, since {duration_text(age)}"
+
+
+def duration_text(seconds: float) -> str:
+    """``12 s``, ``3 min``, ``2 h``"""
+    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def neighbour_evidence(link: Link, entry: Neighbour) -> Evidence:
+    return Evidence(f"neighbour {entry.address}", age_text(entry), f"ip neigh show dev {link.name}")
+
+
+def resolves_neighbours(link: Link) -> bool:
+    """Up, with a carrier, and of a kind that asks for MAC addresses."""
+    is_on = bool(link.flags & IFF_UP) and link.carrier is True
+    return is_on and link.type in (ARPHRD_ETHER, ARPHRD_INFINIBAND) and not link.flags & (IFF_NOARP | IFF_POINTOPOINT)
+
+
+def is_of_a_daemon(route: TableRoute) -> bool:
+    return route.protocol in DAEMON_PROTOCOLS or route.protocol >= FIRST_ROUTING_PROTOCOL
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """A gateway on a link, and the routes that use it."""
+
+    link: Link
+    family: str
+    address: str
+    routes: tuple[TableRoute, ...]
+
+    @property
+    def is_default(self) -> bool:
+        return any(is_default(one) for one in self.routes)
+
+    @property
+    def evidence(self) -> Evidence:
+        shown = "; ".join(map(route_text, self.routes[:2])) + (" …" if len(self.routes) > 2 else "")
+        option = "-6 " if self.family == "ipv6" else ""
+        return Evidence("route", shown, f"ip {option}route show table all dev {self.link.name}")
+
+
+def is_default(route: TableRoute) -> bool:
+    return route.destination.endswith("/0")
+
+
+@once_per_host
+def gateways(host: HostFacts) -> tuple[Gateway, ...]:
+    """Those of configured routes on links that resolve neighbours; not of routing daemons."""
+    known = tables(host)
+    found: dict[tuple[int, str], list[TableRoute]] = {}
+    for route in known.routes if known is not None else ():
+        if route.gateway is None or route.ifindex is None or route.type != "unicast" or is_of_a_daemon(route):
+            continue
+        link = host.snapshot.links.get(route.ifindex)
+        if link is not None and resolves_neighbours(link):
+            found.setdefault((link.ifindex, route.gateway), []).append(route)
+    return tuple(
+        Gateway(host.snapshot.links[ifindex], routes[0].family, address, tuple(routes))
+        for (ifindex, address), routes in found.items()
+        if ":" not in address or routes[0].family == "ipv6"  # RFC 8950: an IPv6 gateway of IPv4 routes
+    )
+
+
+def spans(link: Link) -> Iterator[Span]:
+    """Of its global addresses, of more than two addresses."""
+    for one in link.addresses:
+        span = span_of(f"{one.address}/{one.prefix_length}") if one.scope == "global" else None
+        if span is not None and span.last - span.first > 2:
+            yield span
+
+
+def is_in_subnets(link: Link, address: str) -> bool:
+    """The address is in a subnet of the link."""
+    number = number_of(address)
+    if number is None:
+        return False
+    return any(span.family == number[0] and number[1] in span for span in spans(link))
+
+
+def on_link_route(host: HostFacts, link: Link, address: str) -> TableRoute | None:
+    """The most specific route without a gateway by which the address is on the link."""
+    number, known = number_of(address), tables(host)
+    if number is None or known is None:
+        return None
+    found: list[tuple[int, TableRoute]] = []
+    for route in known.routes:
+        if route.ifindex != link.ifindex or route.gateway is not None or route.type != "unicast":
+            continue
+        span = span_of(route.destination)
+        if span is not None and span.family == number[0] and number[1] in span:
+            found.append((span.length, route))
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
+@once_per_host
+def own_addresses(host: HostFacts) -> frozenset[str]:
+    return frozenset(address.address for link in host.links for address in link.addresses)
+
+
+def is_in_vrf(host: HostFacts, link: Link) -> bool:
+    """Packets of the link are looked up in the table of its VRF."""
+    master = host.snapshot.links.get(link.master) if link.master is not None else None
+    return master is not None and master.kind == "vrf"
+
+
+def is_main(route: TableRoute) -> bool:
+    return route.table == MAIN_TABLE

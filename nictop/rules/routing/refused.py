@@ -1,0 +1,242 @@
+"""Routes and rules of the types unreachable, blackhole and prohibit that catch what this host needs.
+
+Reads nothing. Many hosts have such routes on purpose (aggregates of BGP, fail2ban, private networks): only one that
+catches a gateway, a name server, the default route or a watched host is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nictop.model.devices.route_lookup import MAIN_TABLE, REFUSING_TYPES, RouteAnswer, RoutingTables, Span, span_of
+from nictop.model.facts.routing import route_text, rule_text
+from nictop.probe.records import PolicyRule, TableRoute
+from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.fixes.persistence import is_run_by_networkd
+from nictop.rules.host import HostFacts
+from nictop.rules.registry import Family, Outcomes, host_rule, pair_rule
+from nictop.rules.routing.facts import gateways, is_default, is_of_a_daemon, own_addresses, tables
+from nictop.rules.routing.fixes import change_route, delete_rule, ip, own_profile
+from nictop.rules.routing.peers import Peer, is_in_one, peers
+from nictop.rules.subjects import host_finding, link_finding
+
+FAMILY: Family = "addresses and routes"
+WIDE_PREFIXES = range(1, 9)
+"""Lengths of routes that replace a default route: 0.0.0.0/1 and 128.0.0.0/1 of VPNs, 2000::/3."""
+NEEDS = ("routing.routes", "routing.rules")
+MAX_PEERS = 4
+
+
+@host_rule(FAMILY, "critical", needs=NEEDS, uses=("routing.name_servers",))
+def route_refuses_what_the_host_needs(host: HostFacts) -> Outcomes:
+    """A route or rule of the type unreachable, blackhole or prohibit catches the default route, a gateway or a name
+    server.
+
+    nictop looks up the addresses in all routing tables as the kernel does, in the order of the rules. Critical: all
+    that has no other route is refused, because the refusing default route has the lowest metric, or every name server
+    is refused. Warning: packets to a gateway itself, or to some of the name servers.
+
+    Not reported: refusing routes to other addresses (aggregates of routing daemons, banned addresses, private
+    networks), default routes with a higher metric, which refuse only what the others leave (VPN kill switches), rules
+    that depend on user, port or mark, and tables that were not read completely.
+
+    Sources: ip-route(8) unreachable, blackhole, prohibit; ip-rule(8); kernel net/core/fib_rules.c fib_rules_lookup.
+    """
+    known = tables(host)
+    if known is None or not known.refuses:
+        return
+    yield from _refused_default(host, known)
+    seen: set[str] = set()
+    for gateway in gateways(host):
+        answer = known.lookup(gateway.address) if gateway.address not in seen else None
+        seen.add(gateway.address)
+        if answer is not None and answer.is_refused:
+            yield link_finding(
+                "warning",
+                host,
+                gateway.link,
+                f"gateway {gateway.address} is refused by {refusal_text(answer)}",
+                evidence=(gateway.evidence, refusal_evidence(answer)),
+                why="Packets to the gateway itself get an error, and its route is refused when this NIC is configured "
+                "again: then there is no way out.",
+                fixes=refusal_fixes(host, answer),
+            )
+    yield from _refused_name_servers(host, known)
+
+
+def _refused_default(host: HostFacts, known: RoutingTables) -> Iterator[Finding]:
+    """Where a refusing default route of the table main comes before one with a link."""
+    for family in ("ipv4", "ipv6"):
+        defaults = [one for one in known.routes if is_default(one) and one.family == family and one.table == MAIN_TABLE]
+        ways = [one for one in defaults if one.type == "unicast" and one.usable]
+        refusing = [one for one in defaults if one.type in REFUSING_TYPES]
+        if not ways or not refusing or _has_wide_routes(known, family):
+            continue
+        first, best = min(refusing, key=lambda one: one.metric), min(ways, key=lambda one: one.metric)
+        if first.metric > best.metric:
+            continue
+        yield host_finding(
+            "critical",
+            host,
+            "",
+            f"{route_text(first)} comes before the default route",
+            evidence=(
+                refusal_evidence(RouteAnswer((first,))),
+                Evidence("default route", route_text(best), f"{' '.join(ip(family))} route show default"),
+            ),
+            why="Of two routes to the same addresses the one with the lower metric is used: all packets to other "
+            "networks are refused.",
+            fixes=refusal_fixes(host, RouteAnswer((first,))),
+        )
+
+
+def _has_wide_routes(known: RoutingTables, family: str) -> bool:
+    """Routes of a VPN that replace the default route."""
+    for route in known.routes:
+        span = span_of(route.destination)
+        if route.family == family and route.type == "unicast" and span is not None and span.length in WIDE_PREFIXES:
+            return True
+    return False
+
+
+def _refused_name_servers(host: HostFacts, known: RoutingTables) -> Iterator[Finding]:
+    routing = host.inventory.routing
+    asked = [one for one in (routing.name_servers if routing is not None else ()) if one not in own_addresses(host)]
+    refused = [(one, answer) for one in asked if (answer := known.lookup(one)) is not None and answer.is_refused]
+    if not refused:
+        return
+    address, answer = refused[0]
+    all_of_them = len(refused) == len(asked)
+    yield host_finding(
+        "critical" if all_of_them else "warning",
+        host,
+        f"name server {address}",
+        f"refused by {refusal_text(answer)}",
+        evidence=(
+            refusal_evidence(answer),
+            Evidence("name servers", ", ".join(asked), "/etc/resolv.conf"),
+        ),
+        why="No name can be looked up." if all_of_them else "Each look-up waits until another server is asked.",
+        fixes=refusal_fixes(host, answer),
+    )
+
+
+@pair_rule(
+    FAMILY,
+    "critical",
+    yields_to=("route_refuses_what_the_host_needs",),
+    needs=("addresses", *NEEDS),
+)
+def route_refuses_a_watched_host(hosts: Sequence[HostFacts]) -> Outcomes:
+    """A route or rule of the type unreachable, blackhole or prohibit catches a watched host in a subnet of this host.
+
+    Programs get "No route to host", "Network is unreachable", "Permission denied" or no answer at all, although the
+    other host is on the same network. It is answered when it asks, so that only one direction seems to fail.
+
+    nictop looks up the address of the other host in all routing tables as the kernel does, in the order of the rules.
+    Not reported: hosts in other subnets, which an administrator may refuse on purpose, rules that depend on user, port
+    or mark, and tables that were not read completely.
+
+    Sources: ip-route(8) unreachable, blackhole, prohibit; ip-rule(8); kernel net/core/fib_rules.c fib_rules_lookup.
+    """
+    for host in hosts if len(hosts) > 1 else ():
+        known = tables(host)
+        if known is None or not known.refuses:
+            continue
+        found: dict[tuple[int, RouteAnswer], list[Peer]] = {}
+        refused_spans = _refused_spans(known)
+        for peer in peers(host, hosts, lambda _, place, spans=refused_spans: is_in_one(place, spans)):  # type: ignore[misc]
+            answer = known.lookup(peer.other.address.address, peer.own.address.address)
+            if answer is not None and answer.is_refused:
+                found.setdefault((peer.own.link.ifindex, answer), []).append(peer)
+        for (_, answer), refused in found.items():
+            yield _refused_peer(host, answer, refused)
+
+
+def _refused_spans(known: RoutingTables) -> tuple[Span, ...]:
+    """What refusing routes and rules are for; a rule for all is for both families."""
+    prefixes = [one.destination for one in known.routes if one.type in REFUSING_TYPES]
+    for rule in known.rules:
+        if rule.action in REFUSING_TYPES:
+            prefixes += [rule.destination] if rule.destination and not rule.inverted else ["0.0.0.0/0", "::/0"]
+    return tuple({span for prefix in prefixes if (span := span_of(prefix)) is not None})
+
+
+def _refused_peer(host: HostFacts, answer: RouteAnswer, refused: list[Peer]) -> Finding:
+    first = refused[0]
+    more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
+    return link_finding(
+        "critical",
+        host,
+        first.own.link,
+        f"{first.other.host.name} ({first.other.address.address}){more} refused: {refusal_text(answer)}",
+        evidence=(
+            refusal_evidence(answer),
+            *(
+                Evidence(
+                    "refused", f"{peer.named}, in {peer.own.written}", f"ip route get {peer.other.address.address}"
+                )
+                for peer in refused[:MAX_PEERS]
+            ),
+        ),
+        why="This host cannot send to it, although both are in one subnet. In the other direction packets arrive, but "
+        "are not answered.",
+        fixes=refusal_fixes(host, answer),
+    )
+
+
+# ----------------------------------------------------------------------------------------------------- shared wording
+
+
+def refusal_text(answer: RouteAnswer) -> str:
+    """``unreachable 192.0.2.0/24``, ``rule 1000: from all to 192.0.2.7 prohibit``"""
+    if answer.hops:
+        return route_text(answer.hops[0])
+    return f"rule {rule_text(answer.rule)}" if answer.rule is not None else ""
+
+
+def refusal_evidence(answer: RouteAnswer) -> Evidence:
+    if answer.hops:
+        route = answer.hops[0]
+        source = f"{' '.join(ip(route.family))} route show table all type {route.type}"
+        return Evidence("route", f"{route_text(route)}, {_origin(route)}", source)
+    rule: PolicyRule | None = answer.rule
+    family = rule.family if rule is not None else "ipv4"
+    return Evidence("rule", rule_text(rule) if rule is not None else "", f"{' '.join(ip(family))} rule")
+
+
+def _origin(route: TableRoute) -> str:
+    names = {2: "kernel", 3: "added by ip route", 4: "static", 9: "router advertisement", 16: "DHCP"}
+    return names.get(route.protocol, f"protocol {route.protocol}")
+
+
+def refusal_fixes(host: HostFacts, answer: RouteAnswer) -> tuple[Fix, ...]:
+    """Remove it now, and where it comes from."""
+    if not answer.hops:
+        rule = answer.rule
+        if rule is None:
+            return ()
+        now = Fix("here", "Remove the rule", (delete_rule(rule),), False, (delete_rule(rule, "add"),))
+        return now, _stored(host, "rule")
+    route = answer.hops[0]
+    if is_of_a_daemon(route):
+        note = "A routing daemon maintains it: removed by hand, it comes back."
+        return (Fix("here", "Change the routing daemon's configuration", (), True, note=note),)
+    now = Fix(
+        "here", "Remove the route", (change_route("del", route, None),), False, (change_route("add", route, None),)
+    )
+    return now, _stored(host, "route")
+
+
+def _stored(host: HostFacts, what: str) -> Fix:
+    """Where such a route or rule may be stored."""
+    places = []
+    if any(own_profile(host, link) is not None for link in host.links):
+        setting = "routes" if what == "route" else "routing-rules"
+        places.append(f"ipv4.{setting} or ipv6.{setting} of the profiles (nmcli)")
+    if any(is_run_by_networkd(host, link) for link in host.links):
+        places.append("[Route] of .network files" if what == "route" else "[RoutingPolicyRule] of .network files")
+    if any(one.owner == "ifupdown" for one in host.inventory.configuration):
+        places.append("up lines in /etc/network/interfaces")
+    places.append("scripts and units that run ip")
+    return Fix("here", f"Remove the {what} where it is stored", (), True, note=f"Look in {', '.join(places)}.")

@@ -1,0 +1,350 @@
+"""Other MAC addresses behind the NIC of a guest, which its virtual switch may not know.
+
+Reads nothing. Bridges with further ports, macvlan links here, and those of containers, which are in the table of the
+NIC itself. ESXi, Hyper-V and clouds know one address for each port; Linux bridges learn, so that a guest of KVM needs
+evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from nictop.model.text import units
+from nictop.model.text.words import IFF_UP
+from nictop.probe.records import LINK_COUNTERS, Link
+from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
+from nictop.rules.fixes.commands import ManualStep, command
+from nictop.rules.fixes.hypervisors import hypervisor_places
+from nictop.rules.host import HostFacts
+from nictop.rules.link.carrier_causes import nic_kind
+from nictop.rules.registry import Outcomes, pair_rule
+from nictop.rules.subjects import MAC_ADDRESS, link_finding
+from nictop.rules.vf.facts import is_same_machine, is_up, pairs
+from nictop.rules.vf.pairs import FOREIGN_KINDS
+
+FAMILY: Final = "VF attributes and path"
+MAX_SHOWN = 4
+"""Addresses or links in the evidence."""
+MIN_SENT = 20
+"""Frames that a macvlan link has sent without one for its address in return."""
+REWRITTEN_BRIDGES = frozenset(("azure0",))
+"""Azure's CNI plugin: the source addresses are rewritten to that of the NIC."""
+REDUNDANCY_PREFIX = "00:00:5e:00:"
+"""Addresses of VRRP, which may send without ever receiving; RFC 5798."""
+SENT, RECEIVED, MULTICAST = (LINK_COUNTERS.index(one) for one in ("tx_packets", "rx_packets", "multicast"))
+
+
+class Behind(NamedTuple):
+    """What sends through a NIC with other MAC addresses."""
+
+    links: tuple[str, ...]
+    addresses: tuple[str, ...]
+    unanswered: tuple[tuple[HostFacts, Link], ...]
+    """macvlan links, also of watched containers, that sent and received nothing for their own address."""
+
+
+class Platform(NamedTuple):
+    """A platform whose virtual switch knows one address for each port."""
+
+    only: str
+    """In the title: ``<n> more MAC addresses: ESXi must allow them``."""
+    why: str
+    fixes: Callable[[Link], tuple[Fix, ...]]
+
+
+# ---------------------------------------------------------------------------------------------------------- platforms
+
+
+def _esxi(link: Link) -> tuple[Fix, ...]:
+    policy = ("esxcli", "network", "vswitch", "standard", "portgroup", "policy", "security")
+    show = command(*policy, "get", "-p", "<PORTGROUP>")
+    allow = command(*policy, "set", "-p", "<PORTGROUP>", "--allow-promiscuous=true", "--allow-forged-transmits=true")
+    note = (
+        "Standard switch; the first line shows the values of before. Every guest of this port group may then do the "
+        "same, and gets all its frames: use a port group for this guest only."
+    )
+    learning = "In vCenter: settings of the distributed port group, security: MAC learning and forged transmits."
+    return (
+        Fix("esxi", "Accept promiscuous mode and forged transmits", (show, allow), True, note=note),
+        Fix("esxi", "Distributed switch: enable MAC learning, which is lighter", (), True, note=learning),
+    )
+
+
+def _hyperv(link: Link) -> tuple[Fix, ...]:
+    change, undo = (
+        ManualStep(("Set-VMNetworkAdapter", "-VMName", "'<VM>'", "-MacAddressSpoofing", value))
+        for value in ("On", "Off")
+    )
+    return (Fix("hyperv", "Allow other MAC addresses of the adapter", (change,), True, (undo,)),)
+
+
+def _virtualbox(link: Link) -> tuple[Fix, ...]:
+    change, undo = (
+        command("VBoxManage", "modifyvm", "<VM>", "--nicpromisc1", value) for value in ("allow-all", "deny")
+    )
+    note = "The number is that of the adapter; the guest must be off. Over Wi-Fi it is not possible."
+    return (Fix("hypervisor", "Allow promiscuous mode of the adapter", (change,), True, (undo,), note),)
+
+
+def _openstack(link: Link) -> tuple[Fix, ...]:
+    pair = ("--allowed-address", "ip-address=<ADDRESS>,mac-address=<MAC>", "<PORT>")
+    note = "Once for each address behind the NIC. Or disable port security of the port, with all its filters."
+    return (
+        Fix(
+            "cloud",
+            "Allow the addresses on its port",
+            (command("openstack", "port", "set", *pair),),
+            True,
+            (command("openstack", "port", "unset", *pair),),
+            note,
+        ),
+    )
+
+
+def _route_instead(place: WhereToType, name: str) -> Callable[[Link], tuple[Fix, ...]]:
+    def fixes(link: Link) -> tuple[Fix, ...]:
+        note = (
+            f"{name} has no setting for it. Give the NIC secondary addresses and use ipvlan, which keeps its MAC "
+            f"address, or route or NAT the networks behind {link.name}."
+        )
+        return (Fix(place, "Not possible there: route, NAT or ipvlan instead", (), True, note=note),)
+
+    return fixes
+
+
+def _cloud(name: str, place: WhereToType = "cloud") -> Platform:
+    why = f"{name} forwards by the addresses that it has given to the NIC; frames of others are dropped."
+    return Platform(f"{name} does not forward them", why, _route_instead(place, name))
+
+
+PLATFORMS = {
+    "esxi": Platform(
+        "ESXi must allow them",
+        "Works only if the port group accepts forged transmits, and promiscuous mode or MAC learning. Otherwise frames "
+        "of these addresses are dropped, or their replies never arrive; no counter here shows it.",
+        _esxi,
+    ),
+    "hyperv": Platform(
+        "Hyper-V must allow them",
+        "Works only if the adapter allows MAC address spoofing, which is off by default. Otherwise frames of these "
+        "addresses are dropped; no counter here shows it.",
+        _hyperv,
+    ),
+    "virtualbox": Platform(
+        "VirtualBox must allow them",
+        "Works only if the adapter allows promiscuous mode, which is denied by default.",
+        _virtualbox,
+    ),
+    "openstack": Platform(
+        "OpenStack must allow them",
+        "Works only if port security of the port is off or its allowed address pairs include them.",
+        _openstack,
+    ),
+    "azure": _cloud("Azure", "azure"),
+    "aws": _cloud("AWS"),
+    "gcp": _cloud("Google Cloud"),
+    "oci": _cloud("Oracle Cloud"),
+}
+"""By `Platform.environment`. Others (bridges of Linux) learn addresses."""
+
+
+def _linux_fixes(host: HostFacts, *, is_vf: bool) -> tuple[Fix, ...]:
+    """Filters that some products put before a guest of KVM, and those of the PF of a VF."""
+    if is_vf:
+        vf = ("ip", "link", "set", "<PF>", "vf", "<N>")
+        allow = command(*vf, "spoofchk", "off"), command(*vf, "trust", "on")
+        undo = command(*vf, "spoofchk", "on"), command(*vf, "trust", "off")
+        note = "Only for guests that you trust. Reset when the VFs are created again."
+        return (Fix("hypervisor", "Let the VF use other MAC addresses", allow, False, undo, note),)
+    notes: dict[WhereToType, tuple[str, str]] = {
+        "proxmox": ("Turn the MAC filter of its firewall off", "/etc/pve/firewall/<ID>.fw, section [OPTIONS]: "
+                    "macfilter: 0. Only if the firewall of the NIC is on."),
+        "libvirt": ("Remove a filter of source addresses", "In <interface>: a <filterref> such as clean-traffic or "
+                    "no-mac-spoofing. Connected with macvtap (type='direct'): trustGuestRxFilters='yes'."),
+        "ahv": ("Check whether the network accepts other MAC addresses", ""),
+    }  # fmt: skip
+    places = hypervisor_places(host.inventory.platform)
+    return tuple(Fix(place, notes[place][0], (), True, note=notes[place][1]) for place in places if place in notes)
+
+
+# --------------------------------------------------------------------------------------------------------------- rule
+
+
+@pair_rule(
+    FAMILY,
+    "warning",
+    yields_to=("vf_filter_stops_a_bridge",),
+    uses=("counters.links", "ethtool.driver", "forwarding", "platform.hypervisor"),
+)
+def virtual_switch_may_not_know_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
+    """A guest bridges other machines or containers to its NIC, and its virtual switch knows only the NIC's address.
+
+    nictop finds the NIC as a port of a bridge with further ports, or below macvlan links, also of containers: their
+    addresses are in the table of the NIC. Info: whether the platform lets them pass cannot be read here; ESXi, Hyper-V,
+    VirtualBox and OpenStack can be told to, Azure, AWS, Google Cloud and Oracle Cloud cannot. Warning: a macvlan link
+    has sent 20 frames or more, and none for its own address has arrived.
+
+    Not reported: a single macvlan link for which frames arrive; bridges without the NIC (docker0, virbr0: NAT or
+    routes), ipvlan (it has the address of the NIC), Azure's CNI bridge (it rewrites addresses), VFs whose PF is
+    watched, and guests of Linux bridges without that evidence.
+
+    Sources: kernel drivers/net/macvlan.c; docker/docs#15855, lxc/lxd#2248, moby#30772,
+    aws-samples/eks-install-guide-for-multus#3, amzn-drivers#141, openshift-docs#98325; Set-VMNetworkAdapter,
+    esxcli reference.
+    """
+    known = {(pair.guest.name, pair.link.ifindex) for pair in pairs(hosts)}
+    for host in hosts:
+        if not host.is_guest or "container" in host.inventory.platform.roles:
+            continue
+        for link in host.links:
+            if not _is_virtual_nic(host, link) or (host.name, link.ifindex) in known:
+                continue
+            behind = _behind(hosts, host, link)
+            finding = _finding(host, link, behind) if behind is not None else None
+            if finding is not None:
+                yield finding
+
+
+def _is_virtual_nic(host: HostFacts, link: Link) -> bool:
+    return bool(link.kind is None and link.bus and link.flags & IFF_UP) and nic_kind(host, link) != "port"
+
+
+def _behind(hosts: Sequence[HostFacts], host: HostFacts, link: Link) -> Behind | None:
+    """None: nothing."""
+    carriers = _carriers(host, link)
+    ports = list(_bridged(host, carriers))
+    upper = [one for one in host.links if one.kind in FOREIGN_KINDS and _is_on(one, carriers) and is_up(one)]
+    upper = [one for one in upper if one.details.get("macvlan_mode") != "passthru"]
+    own = {one.address for one in host.links if one.ifindex in carriers} | {link.permanent_address}
+    own |= {one.address for one in host.links if one.kind == "bridge"}
+    learned = _addresses(host, link, {one.ifindex for one in ports}, own)
+    learned |= {one.address for one in upper if one.address and one.address not in own}
+    if not ports and (not learned or _is_the_only_one_and_answered(host, upper, learned)):
+        return None
+    unanswered = [(host, one) for one in upper if _is_unanswered(host, one)]
+    unanswered += _unanswered_in_containers(hosts, host, learned)
+    return Behind(tuple(one.name for one in (*ports, *upper)), tuple(sorted(learned)), tuple(unanswered))
+
+
+def _unanswered_in_containers(
+    hosts: Sequence[HostFacts], host: HostFacts, addresses: set[str]
+) -> Iterator[tuple[HostFacts, Link]]:
+    """Their macvlan links are on a NIC of this host that has their address in its table."""
+    for other in hosts if addresses else ():
+        if other is host or not is_same_machine(other, host):
+            continue
+        for one in other.links:
+            is_theirs = one.kind in FOREIGN_KINDS and one.lower_namespace is not None and one.address in addresses
+            if is_theirs and _is_unanswered(other, one):
+                yield other, one
+
+
+def _carriers(host: HostFacts, link: Link) -> set[int]:
+    """The NIC, its bond, and VLANs on both."""
+    found = {link.ifindex}
+    above = host.snapshot.links.get(link.master) if link.master is not None else None
+    if above is not None and above.kind in ("bond", "team"):
+        found.add(above.ifindex)
+    return found | {one.ifindex for one in host.links if one.kind == "vlan" and _is_on(one, found)}
+
+
+def _is_on(link: Link, carriers: set[int]) -> bool:
+    return link.lower in carriers and link.lower_namespace is None
+
+
+def _bridged(host: HostFacts, carriers: set[int]) -> Iterator[Link]:
+    """Other ports of the bridges that have one of the carriers as a port."""
+    for ifindex in carriers:
+        port = host.snapshot.links.get(ifindex)
+        bridge = host.snapshot.links.get(port.master) if port is not None and port.master is not None else None
+        if bridge is None or bridge.kind != "bridge" or bridge.name in REWRITTEN_BRIDGES or not is_up(bridge):
+            continue
+        yield from (
+            one
+            for one in host.ports.get(bridge.ifindex, ())
+            if one.ifindex not in carriers and is_up(one) and one.carrier is not False
+        )
+
+
+def _addresses(host: HostFacts, link: Link, ports: set[int], own: set[str | None]) -> set[str]:
+    """Learned on the other ports of the bridge, or in the NIC's own table."""
+    found = set()
+    for one in host.inventory.forwarding:
+        learned = one.ifindex in ports and not one.self_entry and not one.permanent
+        if (learned or (one.self_entry and one.ifindex == link.ifindex)) and one.address not in own:
+            found.add(one.address)
+    return {one for one in found if MAC_ADDRESS.fullmatch(one)}
+
+
+def _is_the_only_one_and_answered(host: HostFacts, upper: Sequence[Link], addresses: set[str]) -> bool:
+    """Frames for its address came from outside: there is no other macvlan link that could have sent them."""
+    received = _own_frames(host, upper[0]) if len(upper) == 1 and addresses == {upper[0].address} else None
+    return received is not None and received > 0
+
+
+def _is_unanswered(host: HostFacts, link: Link) -> bool:
+    """Sent, and received broadcast and multicast only."""
+    is_vrrp = (link.address or "").startswith(REDUNDANCY_PREFIX)
+    return not is_vrrp and _own_frames(host, link) == 0 and _totals(host, link)[SENT] >= MIN_SENT
+
+
+def _own_frames(host: HostFacts, link: Link) -> int | None:
+    """Received for its own address: macvlan_count_rx counts broadcast and multicast in rx_packets and in multicast."""
+    totals = _totals(host, link)
+    return max(0, totals[RECEIVED] - totals[MULTICAST]) if totals else None
+
+
+def _totals(host: HostFacts, link: Link) -> tuple[int, ...]:
+    """Counters of the link; (): not known."""
+    counters = host.snapshot.counters
+    totals = counters.links.get(link.ifindex, ()) if counters is not None else ()
+    return totals if len(totals) > max(SENT, RECEIVED, MULTICAST) else ()
+
+
+def _finding(host: HostFacts, link: Link, behind: Behind) -> Finding | None:
+    """None: the platform learns addresses, and nothing says that it does not."""
+    platform = PLATFORMS.get(host.inventory.platform.environment or "")
+    is_vf = nic_kind(host, link) == "virtual function"
+    if not behind.unanswered and (platform is None or is_vf):
+        return None
+    silent = behind.unanswered[0][1] if behind.unanswered else None
+    number = len(behind.addresses) or len(behind.links)
+    what = "MAC address" if behind.addresses else "port"
+    plural = "" if number == 1 else "es" if behind.addresses else "s"
+    rest = platform.only if platform is not None else "its virtual switch must allow them"
+    title = (
+        f"nothing arrives for {silent.name}, which has another MAC address"
+        if silent is not None
+        else f"{number} more {what}{plural} behind it: {rest}"
+    )
+    why = platform.why if platform is not None else "Likely a filter of MAC addresses in the virtual switch."
+    return link_finding(
+        "warning" if silent is not None else "info",
+        host,
+        link,
+        title,
+        evidence=(
+            *_links_evidence(behind),
+            *(_unanswered_evidence(*one) for one in behind.unanswered[:MAX_SHOWN]),
+            Evidence("platform", host.inventory.platform.environment or "unknown", "/sys/class/dmi/id"),
+        ),
+        why=why,
+        fixes=platform.fixes(link) if platform is not None and not is_vf else _linux_fixes(host, is_vf=is_vf),
+    )
+
+
+def _links_evidence(behind: Behind) -> Iterator[Evidence]:
+    for what, values, source in (
+        ("links behind it", behind.links, "ip -d link"),
+        ("MAC addresses", behind.addresses, "bridge fdb show"),
+    ):
+        if values:
+            more = f" and {len(values) - MAX_SHOWN} more" if len(values) > MAX_SHOWN else ""
+            yield Evidence(what, ", ".join(values[:MAX_SHOWN]) + more, source)
+
+
+def _unanswered_evidence(host: HostFacts, link: Link) -> Evidence:
+    totals = _totals(host, link)
+    text = f"{units.count(totals[SENT])} frames sent, {units.count(totals[MULTICAST])} received, none to its address"
+    return Evidence(link.name, text, f"ip -s link show dev {link.name}")

@@ -1,0 +1,117 @@
+"""What a run loses is attributed: both ends read their counters before and after it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from nictop.cli.traffic.plain import EXIT_FAILED, exit_code
+from nictop.report.runs.sentences import result_sentences
+from nictop.traffic.results.result import Result
+from nictop.traffic.results.store import StoredRun
+from nictop.traffic.run.events import IntervalMeasured, RunFinished, RunTimeouts
+from nictop.traffic.run.run import Run
+from nictop.wire.local import LocalSource, probe_command
+from tests.traffic.pair import RETRY, WIRE, add_veth, followed, missing_requirement, namespaces, pair, source
+from tests.traffic.real_runs import complete_run
+
+REASON = missing_requirement()
+pytestmark = [
+    pytest.mark.skipif(REASON is not None, reason=REASON or ""),
+    pytest.mark.asyncio(loop_scope="module"),
+]
+FRAGMENTS = """
+table inet early { chain first { type filter hook prerouting priority -450; ip frag-off & 0x1fff != 0 drop; }; }
+"""
+"""Before connection tracking collects fragments."""
+CPU_GROUPS = Path("/sys/fs/cgroup/cpu")
+
+
+def code_of(result: Result) -> int:
+    return exit_code([StoredRun("", "", result, 1.0, "")], "")
+
+
+@pytest.mark.parametrize("generator", ["iperf3", "builtin"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+async def test_fragments_are_dropped(generator: str, direction: str) -> None:
+    """0 b/s is not exit code 0, and the fragments that arrive without the others are named."""
+    async with pair(None) as both:
+        for namespace in (both.client, both.server):
+            namespace.run(["nft", "-f", "-"], input=FRAGMENTS)
+        result, _ = await complete_run(
+            both, protocol="udp", length=8000, bitrate=10_000_000, generator=generator, direction=direction
+        )
+    assert not result.goodput and code_of(result) == EXIT_FAILED
+    if result.failure is None:
+        assert result.bottleneck.startswith("nothing arrived "), result.bottleneck
+        assert "and not one complete packet: other fragments are dropped" in result.bottleneck
+
+
+async def test_healthy_run_has_no_cause() -> None:
+    async with pair("100mbit") as both:
+        result, _ = await complete_run(both)
+    assert code_of(result) == 0 and not [one for one in result.losses if one.is_cause and one.source != "qdisc"]
+
+
+@contextmanager
+def limited_group(share: float) -> Iterator[Path]:
+    """A cgroup with that much of one CPU."""
+    group = CPU_GROUPS / f"nictop-{uuid.uuid4().hex[:10]}"
+    try:
+        group.mkdir()
+        (group / "cpu.cfs_quota_us").write_text(str(int(100_000 * share)))
+    except OSError as error:
+        pytest.skip(f"no cgroup with a CPU limit can be made here: {error}")
+    try:
+        yield group
+    finally:
+        group.rmdir()
+
+
+async def test_generator_in_a_cgroup_with_a_cpu_limit() -> None:
+    """The limit is named: neither "not determined" nor the network."""
+    if not (CPU_GROUPS / "cpu.cfs_quota_us").exists() and not os.access(CPU_GROUPS, os.W_OK):
+        pytest.skip("no version 1 hierarchy of the CPU controller")
+    with limited_group(0.3) as group, namespaces() as (client, server):
+        add_veth(client, server)
+        inside = f'echo $$ > {group}/cgroup.procs && exec "$0" "$@"'
+        probe = probe_command(sys.executable, "--interval", "0.2")
+        # not by "ip netns exec", which mounts another /sys without cgroups
+        command = ["nsenter", f"--net=/run/netns/{client.name}", "sh", "-c", inside, *probe]
+        slow = LocalSource(0.2, name="a", command=command, retry=RETRY)
+        async with followed(client, server, [slow, source(server, "b")]) as both:
+            result, _ = await complete_run(both, time=2, generator="builtin")
+    assert result.failure is None, result.failure
+    assert result.bottleneck.startswith(f"CPU limit of cgroup /{group.name} on a: its threads waited "), (
+        result.bottleneck
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "event"),
+    [
+        (["ip", "link", "del", WIRE], f"a {WIRE} disappeared at second "),
+        (["ip", "link", "set", WIRE, "down"], f"a {WIRE} was set down at second "),
+    ],
+)
+async def test_nic_that_vanishes_is_the_first_sentence(command: list[str], event: str) -> None:
+    """With its second, also of a run that has failed by it."""
+    async with pair(None) as both:
+        run = Run(both.plan(time=4), both.hosts, limits=RunTimeouts(stall=1.0))
+        result = None
+        async for one in run.events():
+            if isinstance(one, IntervalMeasured) and not one.interval.sends and command:
+                both.client.run(command)
+                command = []
+            if isinstance(one, RunFinished):
+                result = one.result
+    assert result is not None
+    first = result_sentences(result)[0]
+    assert first.kind == "event" and first.text.startswith(event), result_sentences(result)
+    assert code_of(result) == EXIT_FAILED
