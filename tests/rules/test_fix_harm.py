@@ -38,8 +38,12 @@ VOLATILE_FOLDERS = ("/run/", "/tmp/", "/usr/lib/", "/lib/")
 UNDOABLE = re.compile(r"(ip link set (dev )?\S+ mtu|ethtool -[GKLAX] |nmcli con mod|sed -i|bridge vlan add|> /etc/)")
 """Commands that a fix can always undo, because the old value is in the facts or is a file of its own."""
 NEEDS_INPUT = re.compile(r"<[A-Z]")
-UNKNOWN_BEFORE = {("no_interrupts_for_virtual_functions", "ethtool -L")}
-"""(rule, command) where the old value is in no record of the cases."""
+UNKNOWN_BEFORE = {
+    ("no_interrupts_for_virtual_functions", "ethtool -L"),
+    ("tunnel_mtu_exceeds_its_underlay", "ip link se"),
+}
+"""(rule, command) where the old value is in no record of the cases, or the kernel refuses it (a VXLAN that is bound to
+a link with a smaller MTU)."""
 
 
 class Case(NamedTuple):
