@@ -183,6 +183,11 @@ for i in 1 2; do
   ip link add v$i type veth peer name far$i; ip link set dev far$i mtu 9000 up; ip link set dev v$i master br0 up
 done
 """
+CONTAINER_BEHIND_1400 = f"""
+{UNDERLAY}; ip link set dev v1 mtu 1400; ip route add default via 192.0.2.254
+ip link add docker0 type bridge; ip address add 172.17.0.1/16 dev docker0; ip link set dev docker0 up
+ip link add v2 type veth peer name far2; ip link set dev far2 up; ip link set dev v2 master docker0 up
+"""
 JUMBO_CONTAINER = """
 ip link add br0 type bridge; ip link set dev br0 up
 ip link add v1 type veth peer name far1; ip link set dev far1 up; ip link set dev v1 master br0 up
@@ -354,6 +359,12 @@ CASES = (
                 {"links": {"v1": nic(address="52:54:00:00:00:01", permanent_address="52:54:00:00:00:01")}},
             ),
         ),
+    ),
+    Case(
+        "bridge_mtu_exceeds_the_way_out",
+        "docker0",
+        (Host(CONTAINER_BEHIND_1400, {"links": {"v1": nic()}, "settings": {"sysctl": {"net.ipv4.ip_forward": 1}}}),),
+        program="iptables-nft",
     ),
     Case(
         "mtu_exceeds_the_offered_one",
@@ -1020,7 +1031,6 @@ SYSFS = "writes to the PCI device in sysfs, which is that of the machine"
 VLANS = "bridge VLAN filtering, which the kernel of a test machine may lack: typed by hand in QEMU guests"
 TC_ACTIONS = "actions of tc, which the kernel of a test machine may lack"
 NOT_TYPED = {
-    "bridge_mtu_exceeds_the_way_out": "containers get their MTU from their product when they are made again",
     "tunnel_packets_have_wrong_checksums": "what is counted depends on what other hosts send",
     "received_packets_are_dropped_by_tc": TC_ACTIONS,
     "packet_filter_limits_the_rate": DIAGNOSTIC,

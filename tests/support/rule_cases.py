@@ -273,7 +273,7 @@ def filters_of(filters: dict[str, Any]) -> dict[str, Any]:
 
 
 def filter_rule(line: str) -> dict[str, Any]:
-    """``in br0 out !br1 state established,related accept 12``: conditions, verdict, target, packets.
+    """``in br0 out !br1 state established,related accept 12``: conditions, verdict (or TCPMSS), target, packets.
     ``_`` is a blank in a value."""
     rule: dict[str, Any] = {"conditions": []}
     words = line.split()
@@ -283,6 +283,8 @@ def filter_rule(line: str) -> dict[str, Any]:
             rule["verdict"] = word
             if word in ("jump", "goto", "unknown"):
                 rule["target"] = words.pop(0)
+        elif word == "TCPMSS":
+            rule["target"] = word
         elif word.isdecimal():
             rule["packets"] = int(word)
         elif word in BARE_CONDITIONS:

@@ -33,7 +33,7 @@ class FilterRule:
     """accept, drop, reject, return, jump or goto (to `target`); "": the next rule decides. unknown: what it does with a
     packet is not known."""
     target: str = ""
-    """Chain of jump and goto; what is unknown."""
+    """Chain of jump and goto; what is unknown; TCPMSS without a verdict: the rule reduces the MSS of TCP."""
     conditions: tuple[FilterCondition, ...] = ()
     packets: int | None = None
     """Packets to which it applied; None: not counted."""

@@ -55,7 +55,7 @@ class OffloadedTunnel(NamedTuple):
     "vmxnet3",
     "critical",
     needs=("ethtool.features",),
-    uses=("ethtool.driver", "counters.stack", "configuration", "networkmanager"),
+    uses=("routes", "addresses", "ethtool.driver", "counters.stack", "configuration", "networkmanager"),
 )
 def vmxnet3_offloads_a_tunnel(hosts: Sequence[HostFacts]) -> Outcomes:
     """A vmxnet3 NIC computes checksums in the packets of a tunnel, and ESXi may drop them: ping works, TCP does not.

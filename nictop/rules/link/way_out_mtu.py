@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from nictop.model.devices.mss_clamping import reduces_mss
 from nictop.model.devices.offered_mtu import offered_mtu
 from nictop.model.devices.tunnels import HEADERS, devices_below, overhead, underlay, way_out
 from nictop.probe.records import Link
@@ -35,7 +36,7 @@ LARGEST_MTU_OF_A_NETWORK = 16_000
 DOCKER_NETWORK = re.compile(r"br-[0-9a-f]{12}")
 
 
-@host_rule("link and path", "warning", needs=("routes", "addresses"))
+@host_rule("link and path", "warning", needs=("routes", "addresses"), uses=("settings", "filters"))
 def bridge_mtu_exceeds_the_way_out(host: HostFacts) -> Outcomes:
     """Containers or guests behind a bridge use larger packets than the NIC by which the host routes them out.
 
@@ -43,8 +44,8 @@ def bridge_mtu_exceeds_the_way_out(host: HostFacts) -> Outcomes:
     the default route, on hosts that forward IPv4. The containers announce an MSS that is too large: where ICMP
     "fragmentation needed" is filtered on the way, TLS handshakes and downloads in them hang, while the host is fine.
 
-    Not reported: bridges that are down or have no working port. Whether the firewall reduces the MSS (TCPMSS) is not
-    read: then it works for TCP.
+    Not reported: bridges that are down or have no working port, and if a rule of nftables or iptables reduces the MSS
+    (TCPMSS). The table mangle of iptables-legacy is not read.
 
     Sources: moby/moby#22297 and #22028, docker/for-linux#1426, linuxkit#2496.
     """
@@ -61,6 +62,9 @@ def bridge_mtu_exceeds_the_way_out(host: HostFacts) -> Outcomes:
         is_routed = any(one.family == "ipv4" and one.scope == "global" for one in bridge.addresses)
         if not is_routed or max(sizes, default=0) <= way.mtu:
             continue
+        clamps = reduces_mss(host.inventory, way.name, bridge.name)
+        if clamps:
+            continue
         size = max(sizes)
         large = [port.name for port in ports if _inner_mtu(port) > way.mtu]
         yield link_finding(
@@ -73,7 +77,7 @@ def bridge_mtu_exceeds_the_way_out(host: HostFacts) -> Outcomes:
                     "MTU of its ports", f"{size} ({', '.join(large[:4])})", f"bridge link show master {bridge.name}"
                 ),
                 Evidence(f"MTU of {way.name}", str(way.mtu), f"ip link show dev {way.name}"),
-                Evidence("MSS clamping", "not known: firewall rules are not read", "iptables, nft"),
+                Evidence("MSS clamping", "none" if clamps is False else "not known: rules not read", "nft, iptables"),
             ),
             why=f"TCP in the containers announces segments for MTU {size}. If the network behind {way.name} does not "
             "report their size, large replies are lost: TLS and downloads hang, the host itself is fine.",

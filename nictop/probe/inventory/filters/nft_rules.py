@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from nictop.probe.inventory.filters.xtables import conditions_of_match, protocol_name, verdict_of_target
+from nictop.probe.inventory.filters.xtables import MSS_TARGET, conditions_of_match, protocol_name, verdict_of_target
 from nictop.probe.kernel import nftables
 from nictop.probe.kernel.netlink import iter_attributes, text
 from nictop.probe.records import FilterCondition, FilterRule
@@ -37,6 +37,8 @@ NFTA_DATA_VALUE, NFTA_DATA_VERDICT = 1, 2
 NFTA_VERDICT_CODE, NFTA_VERDICT_CHAIN = 1, 2
 NFT_REG_VERDICT = 0
 NFTA_MATCH_NAME, NFTA_MATCH_REV, NFTA_MATCH_INFO = 1, 2, 3
+NFTA_EXTHDR_TYPE, NFTA_EXTHDR_OP, NFTA_EXTHDR_SREG = 2, 6, 7
+NFT_EXTHDR_OP_TCPOPT, TCPOPT_MAXSEG = 1, 2
 NFTA_LIST_ELEM = 1
 NFTA_SET_ELEM_LIST_ELEMENTS = 3
 NFTA_SET_ELEM_KEY, NFTA_SET_ELEM_DATA, NFTA_SET_ELEM_FLAGS, NFTA_SET_ELEM_KEY_END = 1, 2, 3, 10
@@ -317,6 +319,18 @@ class _RuleParser:
         revision = nftables.number(fields.get(NFTA_MATCH_REV)) or 0
         self.conditions += conditions_of_match(name, revision, fields.get(NFTA_MATCH_INFO, b""))
 
+    def rt(self, fields: Mapping[int, bytes]) -> None:
+        self._load(fields, DREG, UNKNOWN)
+
+    def exthdr(self, fields: Mapping[int, bytes]) -> None:
+        """``tcp option maxseg size set …`` neither compares nor decides."""
+        kind, operation = (nftables.number(fields.get(one)) for one in (NFTA_EXTHDR_TYPE, NFTA_EXTHDR_OP))
+        is_written = NFTA_EXTHDR_SREG in fields and operation == NFT_EXTHDR_OP_TCPOPT
+        if not is_written or kind != TCPOPT_MAXSEG:
+            self._other("exthdr")
+        elif not self.verdict:
+            self.target = MSS_TARGET
+
     def target_of_xtables(self, fields: Mapping[int, bytes]) -> None:
         self.verdict, self.target = verdict_of_target(text(fields.get(NFTA_MATCH_NAME, b"")))
 
@@ -334,6 +348,8 @@ STEPS = {
     "limit": _RuleParser.limit,
     "match": _RuleParser.match,
     "target": _RuleParser.target_of_xtables,
+    "rt": _RuleParser.rt,
+    "exthdr": _RuleParser.exthdr,
 }
 """Name of an expression → what it does; any other is a condition that is not understood."""
 

@@ -42,6 +42,8 @@ PASSING_TARGETS = (
     *("CHECKSUM", "NOTRACK", "CT", "ECN", "AUDIT", "SECMARK", "CONNSECMARK", "RATEEST", "LED", "IDLETIMER", "TEE"),
 )
 """Targets after which the next rule decides (XT_CONTINUE)."""
+MSS_TARGET = "TCPMSS"
+"""It reduces the MSS in packets with SYN: what they announce fits the path."""
 
 
 def conditions_of_match(name: str, revision: int, data: bytes) -> Iterator[FilterCondition]:
@@ -63,7 +65,7 @@ def verdict_of_target(name: str) -> tuple[str, str]:
     if name == "REJECT":
         return "reject", ""
     if name in PASSING_TARGETS:
-        return "", ""
+        return "", name if name == MSS_TARGET else ""
     return "unknown", name
 
 

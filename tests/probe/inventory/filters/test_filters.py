@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -178,6 +179,42 @@ def test_chains_of_iptables(namespace: Namespace, program: str, backend: str) ->
         "reject",
     ]
     assert len(forward.rules) == 13 and forward.rules[9].verdict == "accept"
+
+
+MSS_RULES = {
+    "nft": "nft add table ip m; nft 'add chain ip m f { type filter hook forward priority -150; }'; "
+    "nft add rule ip m f oifname eth0 tcp flags syn tcp option maxseg size set rt mtu",
+    "iptables-nft": "iptables-nft -t mangle -A FORWARD -o eth0 -p tcp --tcp-flags SYN,RST SYN -j TCPMSS "
+    "--clamp-mss-to-pmtu",
+    "iptables-legacy": "iptables-legacy -A FORWARD -o eth0 -p tcp --tcp-flags SYN,RST SYN -j TCPMSS --set-mss 1360",
+}
+
+
+@pytest.mark.parametrize("program", MSS_RULES)
+def test_rule_that_reduces_the_mss(namespace: Namespace, program: str) -> None:
+    """It decides nothing; a comparison of the option is no such rule."""
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    try:
+        namespace.run(["bash", "-ec", MSS_RULES[program]])
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"this kernel has no such rules: {error.stderr}")
+    found, _ = read(namespace)
+    (rule,) = (rule for chain in found.chains if chain.hook == "forward" for rule in chain.rules)
+    assert (rule.verdict, rule.target) == ("", "TCPMSS")
+    assert FilterCondition("out", ("eth0",)) in rule.conditions
+
+
+@pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")
+def test_comparison_of_the_mss_changes_nothing(namespace: Namespace) -> None:
+    namespace.run(
+        ["nft", "-f", "-"],
+        input="table ip m {\nchain f {\ntype filter hook forward priority 0; tcp option maxseg size < 500 drop\n}\n}\n",
+    )
+    found, _ = read(namespace)
+    (rule,) = found.chains[0].rules
+    assert (rule.verdict, rule.target) == ("drop", "")
+    assert any(one.what == "other" for one in rule.conditions)
 
 
 @pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")
