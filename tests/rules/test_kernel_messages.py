@@ -286,7 +286,7 @@ EXPECTED: dict[str, Expectation] = {
     ),
     "duplicate_address": Expectation("address_is_a_duplicate", with_a_duplicate),
 }
-"""By meaning. `vf_address_set` and `renamed` have tests of their own."""
+"""By meaning. `vf_address_set`, `renamed` and `link_opened` have tests of their own."""
 
 NOT_SHOWN = ("pcie_bandwidth",)
 """Meanings of which a rule shows another form than the message."""
@@ -361,9 +361,32 @@ def test_a_renamed_link_keeps_its_messages() -> None:
         assert [one.subject for one in stalled] == [subject]
 
 
+def test_a_link_that_is_set_down_and_up_does_not_flap() -> None:
+    """The driver logs the loss of the carrier, and 8021q that the link was set up again."""
+    (sample,) = [one for one in SAMPLES if one.known.meaning == "link_opened"]
+    lost = "igb 0000:3b:00.0 eth9: igb: eth9 NIC Link is Down"
+    times = [NOW - 60 - STEP_SECONDS * number for number in reversed(range(6))]
+    flaps = [(time, lost) for time in times]
+    by_hand = [entry for time in times for entry in ((time, lost), (time + 5, sample.line))]
+    assert [one.rule for one in findings(nic(sample), flaps)] == ["carrier_flaps"]
+    assert findings(nic(sample), by_hand) == ()
+    (mixed,) = findings(nic(sample), [*by_hand, *((NOW - 40 + number, lost) for number in range(3))])
+    assert (mixed.rule, mixed.title) == ("carrier_flaps", "link flapped 3 times in the last hour")
+
+
+def test_a_link_that_is_set_up_is_logged_only_beside_a_loss() -> None:
+    """It is logged at each boot for each NIC, and there is no room for that."""
+    line = "8021q: adding VLAN 0 to HW filter on device eth9"
+    assert select([record(line, 10.0)], ()) == ()
+    lost = "igb 0000:3b:00.0 eth9: igb: eth9 NIC Link is Down"
+    assert [one.text for one in select([record(lost, 9.0), record(line, 10.0)], ())] == [lost, line]
+    other = lost.replace("eth9", "eth8")
+    assert [one.text for one in select([record(other, 9.0), record(line, 10.0)], ())] == [other]
+
+
 def test_every_meaning_is_expected_somewhere() -> None:
     meanings = set(meanings_in(Path(message_table.__file__).read_text()))
-    assert set(EXPECTED) | {"vf_address_set", "renamed"} == meanings
+    assert set(EXPECTED) | {"vf_address_set", "renamed", "link_opened"} == meanings
     assert {one.known.meaning for one in SAMPLES} == meanings
     named = {one.rule for one in EXPECTED.values()} | {rule for one in EXPECTED.values() for rule in one.rules.values()}
     assert named <= set(RULES)

@@ -1053,6 +1053,7 @@ NOT_TYPED = {
     "bond_does_not_know_the_speed_of_its_ports": "veth and tap report a speed, which cannot be set to unknown",
     "untrusted_vf_receives_no_multicast": SRIOV,
     "netplan_was_changed_and_not_applied": "netplan is not there",
+    "vlan_profile_names_a_missing_parent": "VLAN links, which the kernel of a test machine may lack",
     "lacp_port_is_not_in_use": "the partner, a switch, must accept it again",
     "drops_are_no_loss": DIAGNOSTIC,
     "pcie_link_is_below_its_ability": DIAGNOSTIC,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from nictop.model.devices.bonds import LACP_MODE, is_usable
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Bond, Link
-from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.bonds import active_backup_fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import has_linux_hypervisor
@@ -189,7 +189,8 @@ def bond_port_is_down(host: HostFacts) -> Outcomes:
     """A port of a bond or team has no link: the others carry everything, and if one more fails nothing is left.
 
     nictop reads the carrier of each port, and the MII status of those that the bond checks with ARP. Critical: no port
-    of the bond has a link. Warning: others have one. Info: the port was set down by an administrator and others are up.
+    of the bond has a link. Warning: one other has. Info: two or more others have, or the port was set down by an
+    administrator and another is up.
 
     Not reported: bonds and teams that are down, and ports in the delay after they came up (updelay).
 
@@ -223,10 +224,10 @@ def _why_down(link: Link, port: Link) -> str | None:
 def _port_down(host: HostFacts, link: Link, port: Link, why: str, left: Sequence[Link]) -> Finding:
     kind = "bond" if link.bond is not None else "team"
     rest = f"{link.name} uses {', '.join(one.name for one in left[:MAX_PORTS])}" if left else f"{link.name} has no link"
-    severity = "critical" if not left else "info" if why == ADMIN else "warning"
+    severity: Severity = "critical" if not left else "info" if why == ADMIN or len(left) > 1 else "warning"
     monitor = f", {port.bond_port.mii_status}" if port.bond_port is not None else ""
     return link_finding(
-        severity,  # type: ignore[arg-type]
+        severity,
         host,
         port,
         f"{kind} port, {why}; {rest}",

@@ -5,6 +5,7 @@ Kernel: Documentation/networking/statistics.rst, Documentation/networking/ethtoo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from nictop.model.text import units
@@ -17,7 +18,7 @@ from nictop.rules.fixes.persistence import active_profile
 from nictop.rules.fixes.power_saving import aspm_evidence, aspm_fixes, eee_evidence, eee_fixes
 from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts, link_driver
-from nictop.rules.kernel_messages import HOUR_SECONDS, link_messages, message_evidence
+from nictop.rules.kernel_messages import HOUR_SECONDS, RECENT_SECONDS, link_messages, message_evidence
 from nictop.rules.link.carrier_causes import CAUSES, flap_fixes, nic_kind, plug_in_fixes
 from nictop.rules.profiles.nics import address_evidence
 from nictop.rules.registry import Outcomes, host_rule
@@ -71,8 +72,9 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
     If Energy Efficient Ethernet is in use, turning it off is the first fix: igc loses its link with it at 2.5 Gb/s, and
     for other NICs it is the quickest test.
 
-    Not reported: a port that a bond keeps down for another reason. Of a port the mean is at most what the bond has
-    counted: adding a port to a bond sets it down and up.
+    Not reported: losses after which the link was set up ("adding VLAN 0 to HW filter", logged if 8021q is loaded), as
+    who sets a link down takes its carrier; a port that a bond keeps down for another reason. Of a port the mean is at
+    most what the bond has counted: adding a port to a bond sets it down and up.
 
     Sources: kernel Documentation/ABI/testing/sysfs-class-net; rezolus, network_carrier_changes; Intel's advice on I225
     and I226 in vyos/vyos-build#366.
@@ -121,11 +123,14 @@ def _losses(host: HostFacts, link: Link) -> Losses | None:
     """The first that is frequent of: the last hour, the last 24 hours, the mean since the netdev was created."""
     logged = link_messages(host, link, "link_lost")
     if logged is not None:
-        hour, day = logged.count(HOUR_SECONDS), logged.count()
-        if hour.number >= MIN_LOSSES_PER_HOUR:
-            return Losses(hour.number, hour.or_more, "in the last hour", "/dev/kmsg")
-        if day.number >= MIN_LOSSES_PER_DAY:
-            return Losses(day.number, day.or_more, "in 24 h", "/dev/kmsg")
+        for seconds, enough, period in (
+            (HOUR_SECONDS, MIN_LOSSES_PER_HOUR, "in the last hour"),
+            (RECENT_SECONDS, MIN_LOSSES_PER_DAY, "in 24 h"),
+        ):
+            count = logged.count(seconds)
+            number = count.number - _set_up_again(host, link, logged.first_time, seconds)
+            if number >= enough:
+                return Losses(number, count.or_more, period, "/dev/kmsg")
     history = host.snapshot.histories.get(link.device or "")
     if history is not None and history.new_carrier_changes // 2 >= MIN_LOSSES_PER_HOUR:
         period = f"in {units.duration(history.watched)} of watching"
@@ -133,10 +138,16 @@ def _losses(host: HostFacts, link: Link) -> Losses | None:
     return _mean_losses(host, link)
 
 
+def _set_up_again(host: HostFacts, link: Link, since: float, within: float) -> int:
+    """How often the link was set up after a loss: who sets it down takes its carrier."""
+    opened = link_messages(host, link, "link_opened", within=within)
+    return sum(one.time > since for one in opened.entries) if opened is not None else 0
+
+
 def _mean_losses(host: HostFacts, link: Link) -> Losses | None:
     age = host.inventory.time - (link.created or 0.0)
     hours = max(age / HOUR_SECONDS, MIN_MEAN_HOURS)
-    losses = (link.carrier_changes or 0) // 2
+    losses = (link.carrier_changes or 0) // 2 - _set_up_again(host, link, 0.0, math.inf)
     if link.bond_port is not None and link.bond_port.link_failures is not None:
         losses = min(losses, link.bond_port.link_failures)  # the bond sets its ports down and up when it takes them
     if losses * 24 < MIN_LOSSES_PER_DAY * hours or losses < MIN_LOSSES_PER_HOUR + 2:

@@ -22,7 +22,8 @@ from nictop.rules.fixes.profiles import (
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.candidates import candidate_evidence, proposal
 from nictop.rules.profiles.naming_files import naming_cause
-from nictop.rules.profiles.nics import address_evidence, managed_nics, without_profile
+from nictop.rules.profiles.nics import address_evidence, managed_nics, nics, without_profile
+from nictop.rules.profiles.old_names import is_of_a_nic
 from nictop.rules.registry import Family, Outcomes, host_rule
 from nictop.rules.subjects import host_finding, link_finding
 
@@ -148,6 +149,46 @@ def profile_names_a_missing_mac_address(host: HostFacts) -> Outcomes:
     idle = without_profile(host)
     for link, profile in _unmatched_profiles(host, idle, by_name=False):
         yield _unmatched_finding(host, link, profile, "MAC address", profile.mac_address or "", idle=idle)
+
+
+@host_rule(FAMILY, "critical", needs=("networkmanager",), uses=("addresses",))
+def vlan_profile_names_a_missing_parent(host: HostFacts) -> Outcomes:
+    """A VLAN profile of NetworkManager is for a NIC that does not exist: the VLAN is not created.
+
+    The NIC was renamed, and vlan.parent still has its old name.
+
+    Reported if the VLAN link does not exist, the parent has the form of a NIC's name and no link has it, also not as an
+    altname. Not reported: profiles that are activated manually only.
+
+    Source: nm-settings-nmcli(5) vlan.parent.
+    """
+    for profile in host.profiles.profiles:
+        parent = profile.vlan_parent
+        if profile.type != "vlan" or not parent or profile.external or not profile.autoconnect:
+            continue
+        if parent in host.profiles.by_uuid or parent in host.links_by_name or not is_of_a_nic(parent):
+            continue
+        if profile.interface_name in host.links_by_name:
+            continue
+        found = [link for link in nics(host) if link.carrier]
+        new = found[0].name if len(found) == 1 else "<INTERFACE>"
+        change, undo = (modify(host, profile, "vlan.parent", name) for name in (new, parent))
+        note = "" if len(found) == 1 else proposal(parent, (parent,), found) if found else ""
+        yield host_finding(
+            "critical",
+            host,
+            profile.id,
+            f"VLAN profile names {parent}, which does not exist",
+            evidence=(
+                *profile_evidence(profile),
+                Evidence("vlan.parent", f"{parent} (not found)", "ip link"),
+                *candidate_evidence(found, "NICs with a carrier"),
+            ),
+            why="NetworkManager creates the VLAN when its parent appears, which it does not under this name.",
+            fixes=(
+                Fix("here", "Use the present name of the NIC", (change, bring_up(host, profile)), True, (undo,), note),
+            ),
+        )
 
 
 def _unmatched_profiles(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from nictop.model.managers.configuration import ADDRESSING, file_and_line
 from nictop.probe.records import ConfigurationEntry, Link
-from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import bring_up, has_address, modify, profile_evidence, quoted_name
 from nictop.rules.host import HostFacts
@@ -204,8 +204,9 @@ def configuration_names_a_missing_link(host: HostFacts) -> Outcomes:
     ifupdown, networking.service fails too.
 
     Stanzas of bridges, bonds and VLANs that use such a name (bridge-ports, bond-slaves, vlan-raw-device, interfaces,
-    link) count as well, if nothing else is there in its place. If a udev rule or .link file gives the name to a card
-    that is gone, or a second one another name to this NIC, that is named as the cause.
+    link) count as well, if nothing else is there in its place; a warning while another NIC is in use. If a udev rule or
+    .link file gives the name to a card that is gone, or a second one another name to this NIC, that is named as the
+    cause.
 
     Reported for the NIC if it is the only one that is not configured and only one name is missing, otherwise for the
     missing names. Only exact names in the form of NIC names count: not bridges, bonds or VLANs, which are created by
@@ -227,14 +228,15 @@ def configuration_names_a_missing_link(host: HostFacts) -> Outcomes:
             missing.update({name: entry for name in names if name not in host.links_by_name and name not in missing})
     if len(idle) == 1 and len(missing) == 1:
         ((old, entry),) = missing.items()
-        yield _missing_of_one(host, entry, old, idle[0])
+        severity: Severity = "warning" if is_connected and _is_member(entry, old) else "critical"
+        yield _missing_of_one(host, entry, old, idle[0], severity=severity)
         return
     for old, entry in list(missing.items())[:MAX_NAMES]:
         title = f"configured by {entry.owner}, but does not exist"
         note = proposal(old, tuple(missing), idle)
         fix = Fix("here", f"Replace {old} in {entry.file} by the name of the NIC", (), True, note=note)
         yield host_finding(
-            "critical",
+            "warning" if is_connected and _is_member(entry, old) else "critical",
             host,
             old,
             title,
@@ -244,8 +246,12 @@ def configuration_names_a_missing_link(host: HostFacts) -> Outcomes:
         )
 
 
-def _missing_of_one(host: HostFacts, entry: ConfigurationEntry, old: str, link: Link) -> Finding:
-    user = entry.names[0] if old in map(_base, entry.members) else None
+def _is_member(entry: ConfigurationEntry, name: str) -> bool:
+    return name in map(_base, entry.members)
+
+
+def _missing_of_one(host: HostFacts, entry: ConfigurationEntry, old: str, link: Link, *, severity: Severity) -> Finding:
+    user = entry.names[0] if _is_member(entry, old) else None
     title = (
         f"not configured; {user} uses missing interface {old}"
         if user is not None
@@ -257,7 +263,7 @@ def _missing_of_one(host: HostFacts, entry: ConfigurationEntry, old: str, link: 
     cause = naming_cause(host, old, link)
     if cause is not None:
         fixes, evidence, why = (cause.fix, *fixes), (*evidence, cause.evidence), f"{WHY_MISSING} {cause.why}"
-    return link_finding("critical", host, link, title, evidence=evidence, why=why, fixes=fixes)
+    return link_finding(severity, host, link, title, evidence=evidence, why=why, fixes=fixes)
 
 
 def _missing_members(host: HostFacts) -> dict[str, ConfigurationEntry]:

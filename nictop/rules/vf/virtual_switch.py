@@ -28,6 +28,8 @@ MAX_SHOWN = 4
 """Addresses or links in the evidence."""
 MIN_SENT = 20
 """Frames that a macvlan link has sent without one for its address in return."""
+MIN_SENT_RATE, MAX_SENT_RATE = 0.2, 50.0
+"""Frames per second now: an idle link only answers multicast queries, and a sender of multicast sends more."""
 REWRITTEN_BRIDGES = frozenset(("azure0",))
 """Azure's CNI plugin: the source addresses are rewritten to that of the NIC."""
 REDUNDANCY_PREFIX = "00:00:5e:00:"
@@ -183,7 +185,7 @@ def virtual_switch_may_not_know_addresses(hosts: Sequence[HostFacts]) -> Outcome
     nictop finds the NIC as a port of a bridge with further ports, or below macvlan links, also of containers: their
     addresses are in the table of the NIC. Info: whether the platform lets them pass cannot be read here; ESXi, Hyper-V,
     VirtualBox and OpenStack can be told to, Azure, AWS, Google Cloud and Oracle Cloud cannot. Warning: a macvlan link
-    has sent 20 frames or more, and none for its own address has arrived.
+    has sent 20 frames or more, sends 0.2 to 50 per second now, and none for its own address has arrived.
 
     Not reported: a single macvlan link for which frames arrive; bridges without the NIC (docker0, virbr0: NAT or
     routes), ipvlan (it has the address of the NIC), Azure's CNI bridge (it rewrites addresses), VFs whose PF is
@@ -284,9 +286,11 @@ def _is_the_only_one_and_answered(host: HostFacts, upper: Sequence[Link], addres
 
 
 def _is_unanswered(host: HostFacts, link: Link) -> bool:
-    """Sent, and received broadcast and multicast only."""
-    is_vrrp = (link.address or "").startswith(REDUNDANCY_PREFIX)
-    return not is_vrrp and _own_frames(host, link) == 0 and _totals(host, link)[SENT] >= MIN_SENT
+    """Sent, as one that asks for its neighbours, and received broadcast and multicast only."""
+    if (link.address or "").startswith(REDUNDANCY_PREFIX) or _own_frames(host, link) != 0:
+        return False
+    rate = host.link_rate(link, lambda one: one.tx_packets) or 0.0
+    return _totals(host, link)[SENT] >= MIN_SENT and MIN_SENT_RATE <= rate <= MAX_SENT_RATE
 
 
 def _own_frames(host: HostFacts, link: Link) -> int | None:

@@ -33,6 +33,8 @@ BOOT_PROTOCOLS = {
 STANZAS = ("auto", "iface", "mapping", "source", "source-directory", "no-auto-down", "no-scripts", "rename", "template")
 MEMBER_OPTIONS = ("bridge-ports", "bond-slaves", "slaves", "vlan-raw-device")
 """Options with names of other links; with underscores as well (bridge-utils-interfaces(5), ifenslave, vlan)."""
+MEMBER_KEYS = ("BRIDGE_PORTS", "ETHERDEVICE", "PHYSDEV")
+"""Of ifcfg files; the ports of a bond are in BONDING_SLAVE_0, BONDING_SLAVE0, …"""
 NO_MEMBERS = ("none", "all", "regex", "noregex")
 ASSIGNMENT = pattern(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 FALSE_VALUES = ("no", "false", "off", "0")
@@ -105,6 +107,12 @@ def parse_ifcfg(text: str, file: str) -> ConfigurationEntry | None:
         methods=tuple(methods),
         ignores=values.get("NM_CONTROLLED", "").lower() in FALSE_VALUES,
         ethtool=next(iter(settings.values()), {}),
+        members=tuple(
+            name
+            for key, value in values.items()
+            if key in MEMBER_KEYS or key.startswith("BONDING_SLAVE")
+            for name in value.split()
+        ),
     )
 
 

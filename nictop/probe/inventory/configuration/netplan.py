@@ -40,6 +40,7 @@ def parse_cloud_init(text: str, file: str) -> list[ConfigurationEntry]:
 
 def version_2(network: Node, file: str, owner: ConfigurationOwner) -> Iterator[ConfigurationEntry]:
     """``ethernets: {ID: {match: …, set-name: …, dhcp4: …}}``; without ``match`` the ID is the name."""
+    known = names_by_id(network)
     for kind in DEVICE_KINDS:
         for name, device in network.get(kind).items().items():
             match = device.get("match")
@@ -54,7 +55,7 @@ def version_2(network: Node, file: str, owner: ConfigurationOwner) -> Iterator[C
                 methods=address_methods(device),
                 virtual_functions=parse_integer(device.get("virtual-function-count").text()),
                 new_name=device.get("set-name").text() or None,
-                members=(*device.get("interfaces").texts(), *device.get("link").texts()),
+                members=tuple(filter(None, (known.get(one, one) for one in members_of(device)))),
                 gateways=tuple(gateways(device)),
             )
 
@@ -68,6 +69,17 @@ def gateways(device: Node) -> Iterator[str]:
         is_default = route.get("to").text() in DEFAULT_DESTINATIONS and route.get("table").text() in ("", "254")
         if is_default and is_address(route.get("via").text()):
             yield route.get("via").text()
+
+
+def members_of(device: Node) -> tuple[str, ...]:
+    """IDs of the devices that a bridge, bond or VLAN uses."""
+    return (*device.get("interfaces").texts(), *device.get("link").texts())
+
+
+def names_by_id(network: Node) -> dict[str, str]:
+    """ID of each NIC with ``match`` → the name that it gets; "": it keeps its own, which is not in the file."""
+    devices = network.get("ethernets").items().items()
+    return {name: device.get("set-name").text() for name, device in devices if device.get("match").items()}
 
 
 def address_methods(device: Node) -> tuple[str, ...]:

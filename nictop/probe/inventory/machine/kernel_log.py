@@ -85,6 +85,8 @@ def select(records: Iterable[bytes], addresses: Iterable[str]) -> tuple[KernelMe
     text about one device. `KernelMessage.omitted` counts those that are left out."""
     functions = frozenset(addresses)
     groups: dict[tuple[str, str], Group] = {}
+    lost: set[str] = set()
+    opened: dict[tuple[str, str], str] = {}
     for position, record in enumerate(records):
         if not is_candidate(record):
             continue
@@ -96,6 +98,13 @@ def select(records: Iterable[bytes], addresses: Iterable[str]) -> tuple[KernelMe
             continue
         group = (known.text, device_in(message.text))
         groups.setdefault(group, []).append((position, message))
+        if known.meaning == "link_lost":
+            lost.add(parse_device(message.text)[1] or "")
+        elif known.meaning == "link_opened":
+            opened[group] = group[1]
+    for group, name in opened.items():
+        if name not in lost:  # at each boot, for each NIC
+            del groups[group]
     shortened = [with_omissions(group, number) for group, number in fair_shares(groups)]
     in_order = sorted((entry for group in shortened for entry in group), key=lambda entry: entry[0])
     return tuple(message for _, message in in_order)

@@ -35,6 +35,7 @@ IN_SENTENCE = (
     pattern(r"\bon dev (\S{1,64})"),  # net/ipv4/route.c: martian source
     pattern(r"^(?:IPv6|mlx4_en): ([^\s:()]{1,64}): "),  # net/ipv6/addrconf.c, mellanox/mlx4/en_main.c
     pattern(r"^[\w-]{1,32}: (\S{1,64}) NIC Link is "),  # intel/e1000/e1000_main.c; others before netdev_printk()
+    pattern(r"to HW filter on device (\S{1,64})"),  # net/8021q/vlan.c
     pattern(r"Failed to rename network interface \d{1,10} from '([^']{1,64})'"),  # systemd
 )
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         "hardware_fault",  # overheated, damaged EEPROM, PHY without answer
         "no_msix",  # MSI-X could not be used
         "link_lost",  # the carrier was lost
+        "link_opened",  # the interface was set up; kept only beside a loss of its carrier
         "vf_reset",  # a VF is reset by its PF, or waits for it
         "vf_request_failed",  # PF: a request of a VF failed, with its number
         "vf_address_refused",  # PF: a VF may not use this MAC address or VLAN
@@ -705,6 +706,7 @@ TABLE: tuple[Known, ...] = (
     Known("any", "Failed to rename network interface", "rename_failed", "systemd: src/udev/udev-event.c"),
     Known("any", "RLIMIT_MEMLOCK (", "memory_locked", "vfio/vfio_iommu_type1.c"),
     Known("any", "Link is Down", "link_lost", "net/phy/phy.c"),
+    Known("any", "adding VLAN 0 to HW filter on device", "link_opened", "net/8021q/vlan.c"),
     Known("any", "pci link is down", "device_gone", "r8125: r8125_n.c"),
     Known("any", "FW STALL Detected", "rdma_stalled", "infiniband/hw/bnxt_re/qplib_rcfw.c"),
     Known("pci", "probe with driver", "probe_failed", "base/dd.c"),

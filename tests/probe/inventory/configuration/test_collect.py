@@ -79,7 +79,7 @@ def test_netplan() -> None:
         entry("netplan", 6, addresses=("aa:bb:cc:dd:ee:ff",), methods=("dhcp4",), new_name="lan0"),
         entry("netplan", 7, names=("ens[x]",), methods=("dhcp6", "static"), virtual_functions=4),
         entry("netplan", 14, names=("en*",), drivers=("igb", "ix*"), methods=("dhcp4",)),
-        entry("netplan", 20, names=("v10",), methods=("static",), members=("ens3",)),
+        entry("netplan", 20, names=("v10",), methods=("static",), members=("lan0",)),
     ]
 
 
@@ -190,6 +190,16 @@ def test_names_that_a_stanza_of_netplan_uses() -> None:
         ("br0",): ("ens3", "ens4"),
         ("v5",): ("ens3",),
     }
+    text += "  ethernets:\n    ens3: {match: {macaddress: '00:50:56:00:00:01'}, set-name: lan0}\n"
+    text += "    ens4: {match: {driver: igb}}\n"
+    assert [one.members for one in parse_netplan(text, "f") if one.names == ("br0",)] == [("lan0",)]
+
+
+def test_names_that_an_ifcfg_file_uses() -> None:
+    text = "STARTMODE=auto\nBONDING_SLAVE0='eth0'\nBONDING_SLAVE_1=eth1\n"
+    bond, bridge = parse_ifcfg(text, "/x/ifcfg-bond0"), parse_ifcfg("BRIDGE_PORTS='eth0 eth2'\n", "/x/ifcfg-br0")
+    assert bond is not None and bridge is not None
+    assert (bond.members, bridge.members) == (("eth0", "eth1"), ("eth0", "eth2"))
 
 
 ZONE = """<?xml version="1.0"?>
