@@ -101,7 +101,7 @@ async def test_generator_killed(both: Pair, stage: str, kill: int, variant: str)
         os.kill(run.pids[host], signal.Signals[variant])
         await wait_for_end(run)
     assert run.result is not None and run.result.failure is not None
-    assert run.result.failure.kind in ("control_message", "interrupted", "refused", "other"), run.result.failure
+    assert run.result.failure.kind in ("control_message", "interrupted", "refused", "other", "died"), run.result.failure
 
 
 @kill_matrix(STAGES, ("client's", "server's"))

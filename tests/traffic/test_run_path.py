@@ -78,6 +78,34 @@ async def test_discarding_route(both: Pair, host: str, kind: str, version: int, 
     assert command == f"ip -{version} route show table all type {kind}"
 
 
+@pytest.mark.parametrize("version", [4, 6])
+async def test_rule_that_refuses(both: Pair, version: int) -> None:
+    rule = f"ip -{version} rule"
+    with applied(both.client, f"{rule} add to {SERVER[version]} unreachable pref 70", f"{rule} del pref 70"):
+        found = await failure_between(both, version)
+    assert (found.kind, found.host) == ("no_route", "a"), found
+    assert "a routing rule of a refuses packets to " in found.sentence and "(70: from all to " in found.sentence
+    assert found.commands == (f"ip -{version} rule show priority 70",)
+
+
+async def test_silent_gateway(both: Pair) -> None:
+    """Not the server, but the gateway has no MAC address."""
+    with applied(both.client, "ip route add 198.18.0.2/32 via 198.18.0.77", "ip route del 198.18.0.2/32"):
+        found = await failure_between(both, 4)
+    assert (found.kind, found.host) == ("no_neighbour", "a"), found
+    assert found.sentence.startswith("the gateway 198.18.0.77, by which a sends to 198.18.0.2, does not answer on ")
+
+
+async def test_own_filter(both: Pair) -> None:
+    """EPERM of the client's kernel: no firewall between the hosts is named."""
+    rules = "table inet t { chain c { type filter hook output priority 0; ip daddr 198.18.0.2 drop; }; }"
+    both.client.run(["nft", "-f", "-"], input=rules)
+    found = await failure_between(both, 4)
+    both.client.run(["nft", "flush", "ruleset"])
+    assert (found.kind, found.host) == ("filtered", "a"), found
+    assert found.sentence.startswith("a does not let its own packets to 198.18.0.2 out (EPERM)")
+
+
 async def test_no_route_back(both: Pair) -> None:
     with applied(
         both.server, f"ip route del 198.18.0.0/24 dev {WIRE}", f"ip route add 198.18.0.0/24 dev {WIRE} src 198.18.0.2"

@@ -62,6 +62,9 @@ class ScriptedProbe(ScriptedSource):
             for answer in self.path_answers.get(traffic.action, [line("failed", "no path test")]):
                 self.send(Line(traffic=replace(answer, id=traffic.id)))
             return
+        if traffic.action == "losses":
+            self.send(Line(traffic=TrafficLine(1.0, traffic.id, "losses", losses=())))
+            return
         self.traffic.append(traffic)
         if traffic.action == "check" and self.known is not None:
             self.send(Line(traffic=TrafficLine(1.0, traffic.id, "tools", tools=self.known)))
@@ -246,8 +249,8 @@ async def test_lower_ports_are_used_if_there_are_no_higher_ones() -> None:
             "cannot_bind",
             "cannot bind the address or port",
         ),
-        ([STARTED, line("exit", signal=9)], [STARTED, LISTENING], "other", "a: ended by signal 9"),
-        ([STARTED, line("exit", status=3)], [STARTED, LISTENING], "other", "a: exit status 3"),
+        ([STARTED, line("exit", signal=9)], [STARTED, LISTENING], "died", "iperf3 on a ended by signal 9 (SIGKILL)"),
+        ([STARTED, line("exit", status=3)], [STARTED, LISTENING], "other", "a: ended with status 3"),
         (
             [STARTED, *CLIENT[:6]],
             [STARTED, LISTENING, DONE],

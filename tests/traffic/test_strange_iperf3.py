@@ -26,7 +26,7 @@ pytestmark = [
 LONG_TIMEOUTS = RunTimeouts(check=30.0, listen=30.0, first_byte=30.0, stall=0.5, grace=30.0, stop=3.0)
 """For failures that are detected without a time limits sentence."""
 ENDINGS = {
-    "reported": (LONG_TIMEOUTS, ("other",), ""),
+    "reported": (LONG_TIMEOUTS, ("other", "died"), ""),
     # a machine busy with other work may read it so slowly that it stays within the limit of the probe
     "flood": (replace(LONG_TIMEOUTS, listen=10.0), ("other", "start"), ""),
     "listen": (replace(LONG_TIMEOUTS, listen=1.0), ("start",), "server not listening after 1 s"),

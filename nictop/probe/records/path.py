@@ -33,7 +33,7 @@ class TrafficPath:
     """Effective value on the NIC of the request: 0 off, 1 strict, 2 loose. None: IPv6, or unknown."""
     rule: str = ""
     """Routing rule that refuses packets, or that leads to `entry`, as ip-rule(8) prints it; "": those of the kernel,
-    or not found. Only for unreachable, prohibit and blackhole."""
+    or not found. Only for unreachable, prohibit, blackhole and none."""
     entry: str = ""
     """Route that refuses them: ``unreachable 192.0.2.0/24 table main proto static``; "": a rule does, or not found."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)

@@ -228,7 +228,7 @@ class TrafficLine:
         "failed",
     ]
     text: str = ""
-    """output: one line without line feed; failed: a sentence."""
+    """output: one line without line feed; failed: a sentence; exit: why it died, as far as its host shows it."""
     stream: Literal["stdout", "stderr"] | None = None
     """output: where it was written."""
     tools: TrafficTools | None = None

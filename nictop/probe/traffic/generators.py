@@ -12,10 +12,12 @@ import json
 import os
 import select
 import time
+from collections import deque
 
 from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.traffic.busy_threads import BusyThreadReader
 from nictop.probe.traffic.child import TrafficChild, terminate_all
+from nictop.probe.traffic.deaths import is_error, read_kills, start_error_text, why_it_died
 from nictop.probe.traffic.iperf3 import find_iperf3, iperf3_arguments
 from nictop.probe.traffic.listening import read_listening
 from nictop.probe.traffic.requests import TrafficCommand, request_id
@@ -63,6 +65,7 @@ BURST_BYTES, BYTES_PER_SECOND = 16 * 1024 * 1024, 4 * 1024 * 1024
 can process (`nictop.limits`)."""
 ESCAPED_CHAR_BYTES = 6
 r"""Bytes of a non-ASCII character in JSON (``\uXXXX``), except for the rare ones above U+FFFF."""
+LAST_ERROR_LINES = 5
 LISTEN_POLL_SECONDS = 0.01, 0.1
 """Seconds between checks for a listening socket: in the first two seconds (iperf3 takes 13 to 26 ms), and later."""
 
@@ -74,6 +77,10 @@ class Generator:
         self.command, self.child, self.argv, self.created = command, child, argv, now
         self.started = self.is_answered = False
         self.error = ""
+        self.last_errors: deque[str] = deque(maxlen=LAST_ERROR_LINES)
+        """Last lines of its standard error, and of its output that look like errors."""
+        self.kills: int | None = None
+        """Processes that the kernel had killed for lack of memory when it was started."""
         self.next_listen_check = now
         self.next_sockets: float | None = None
         self.next_threads: float | None = None
@@ -149,6 +156,7 @@ class Generators:
                 self._unregister(output)
             child.close()
             return
+        generator.last_errors.extend(line for line in lines if stream == "stderr" or is_error(line))
         for text in lines:
             self._send(generator.command.id, "output", now, text=text, stream=stream)
 
@@ -273,7 +281,9 @@ class Generators:
 
                 return run(command.role, command.address, command.port, command.arguments)
 
-        self._running[command.id] = self._fork(command, program, argv, command.deadline, now)
+        kills = read_kills(self._proc)
+        generator = self._running[command.id] = self._fork(command, program, argv, command.deadline, now)
+        generator.kills = kills
 
     def _fork(self, command: TrafficCommand, program: Any, argv: list[str], deadline: float, now: float) -> Generator:
         child = TrafficChild.start(program, now + deadline)
@@ -297,7 +307,7 @@ class Generators:
         for output in generator.child.outputs:
             self._register(output, generator)
         if not started:
-            generator.error = f"cannot start: {text}"
+            generator.error = f"cannot start: {start_error_text(text)}"
             return
         if generator.command.action == "start":
             argv = [replace_undecodable(word) for word in generator.argv]
@@ -365,7 +375,9 @@ class Generators:
             return
         del self._running[name]
         if generator.started:
-            self._send(name, "exit", now, status=status, signal=number)
+            is_stopped = bool(generator.error) or generator.child.terminated_at is not None
+            text = "" if is_stopped else why_it_died(number, generator.last_errors, generator.kills, self._proc)
+            self._send(name, "exit", now, status=status, signal=number, text=text)
         else:
             self._send(name, "failed", now, text=generator.error or "stopped before it started")
 

@@ -80,7 +80,7 @@ def read_path(address: str, source: str, ifindex: int = 0, proc: str = "/proc") 
 
 def _refusal(family: int, address: str, source: str, route: str) -> tuple[str, str]:
     """The rule and the entry behind a route that refuses packets; "" if there is none, or if they are not found."""
-    if route not in ("unreachable", "prohibit", "blackhole"):
+    if route not in ("none", "unreachable", "prohibit", "blackhole"):
         return "", ""
     from nictop.probe.traffic.refused_routes import read_refusal
 

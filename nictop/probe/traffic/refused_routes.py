@@ -87,18 +87,29 @@ class DiscardingRoute(NamedTuple):
 
 def read_refusal(family: int, address: str, source: str, kind: str) -> tuple[str, str]:
     """(rule, entry) as ip(8) prints them: the rule that refuses itself and "", or "" and the entry of a table, with the
-    rule that leads to it if it is not one of the kernel's. ("", ""): not found. Raises OSError."""
+    rule that leads to it if it is not one of the kernel's. ("", ""): not found. `kind`: a type of route, or "none".
+    Raises OSError."""
     numbers = [number for number, name in RULE_ACTIONS.items() if name == kind]
-    if not numbers:
-        return "", ""
+    address, source = address.partition("%")[0], source.partition("%")[0]
     with NetlinkSocket(NETLINK_ROUTE, timeout=TIMEOUT) as kernel:
         rules = parse_rules(_dumped(kernel, RTM_GETRULE, RTMSG.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)), family)
+        if not numbers:
+            return unreachable_rule(rules, address, source), ""
         with contextlib.suppress(OSError):
             kernel.socket.setsockopt(SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1)
         query = RTMSG.pack(family, 0, 0, 0, 0, 0, 0, numbers[0], 0)
         kept = TypeFilter(numbers[0])
         routes = parse_discarding_routes(_dumped(kernel, RTM_GETROUTE, query, kept), family, kind)
-    return refusal(rules, routes, address.partition("%")[0], source.partition("%")[0], kind)
+    return refusal(rules, routes, address, source, kind)
+
+
+def unreachable_rule(rules: Iterable[Rule], address: str, source: str) -> str:
+    """The rule behind an answer that says "no route": an unreachable rule gives the same error, ENETUNREACH
+    (net/ipv4/fib_rules.c, fib4_rule_action). "": there is none."""
+    for rule in sorted(rules):
+        if rule.action == "unreachable" and not rule.narrow and matches(rule, address, source):
+            return rule.text
+    return ""
 
 
 def refusal(

@@ -86,6 +86,8 @@ class RunLog:
     stopped: float | None = None
     """Measured seconds when the user stopped it; None: it was not stopped."""
     path_test: PathReport | None = None
+    notes: tuple[str, ...] = ()
+    """Remarks for the result."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Host of an end → name of its chosen NIC before the first byte."""
     losses: Mapping[str, tuple[LossCount, ...]] = field(default_factory=dict)
@@ -128,7 +130,10 @@ def result_of(log: RunLog) -> Result:
         schema=RESULT_SCHEMA if plan.has_requests else 1,
         transactions=transactions,
         facts=setup_facts(plan, snapshots, tools),
-        notes=iperf3_differences(tools["client"], tools["server"]) if both and plan.generator == "iperf3" else (),
+        notes=(
+            *log.notes,
+            *(iperf3_differences(tools["client"], tools["server"]) if both and plan.generator == "iperf3" else ()),
+        ),
         clock_uncertainty=_clock_uncertainty(log),
         path_test=stored_path_test(log.path_test) if log.path_test is not None else None,
         losses=_losses(log, snapshots),

@@ -15,6 +15,15 @@ from nictop.traffic.results.result import SocketFigures
 
 CONTROL_BYTES = 65536
 """If other connections moved more, one that moved less than this is the control connection of iperf3."""
+SIGNAL_NAMES = {
+    4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM", 24: "SIGXCPU",
+    25: "SIGXFSZ", 31: "SIGSYS",
+}  # fmt: skip
+"""signal(7)"""
+KILLED_BY_OTHERS = (2, 9, 15, 24)
+"""SIGINT, SIGKILL, SIGTERM, SIGXCPU"""
+EXEC_STATUSES = (126, 127)
+"""Of a program that cannot be executed, or whose libraries are missing (execve(2), ld.so(8))."""
 MAX_STDERR_CHARACTERS = 500
 """Of one line."""
 
@@ -33,6 +42,10 @@ class RunEnd:
         self.listening = False
         self.ended: float | None = None
         """Time of its "exit" or "failed" line."""
+        self.death = ""
+        """How it died without a result: a signal, a program that cannot be executed, a full disk; "": it did not."""
+        self.has_crashed = False
+        """Another generator may work where this one died: it was not killed."""
         self.failed = ""
         """Why the probe did not start it, or why it ended without a result; "": it did not fail."""
         self.problems: list[tuple[float, str]] = []
@@ -71,13 +84,21 @@ class RunEnd:
             self.failed = self.failed or line.text or "failed without an error message"
             if self.started is None:
                 self.ended = line.time
+                if self.failed.startswith("cannot start: "):
+                    self._set_death(self.failed, has_crashed=True)
         elif line.kind == "exit":
             self.ended = line.time
             last = self._add(line.time, self.output.finish()) if self.output is not None else ()
+            has_died = bool(line.text) or line.signal is not None or line.status in EXEC_STATUSES
+            if has_died and not self.totals and not self.failed:
+                self._set_death(_exit_text(line), has_crashed=line.signal not in KILLED_BY_OTHERS)
             if not self.totals and not self.problems:
                 self.failed = self.failed or _exit_text(line)
             return last
         return ()
+
+    def _set_death(self, text: str, *, has_crashed: bool) -> None:
+        self.death, self.has_crashed = text, has_crashed and bool(text)
 
     @property
     def first_problem(self) -> tuple[float, str] | None:
@@ -113,9 +134,16 @@ class RunEnd:
 
 def _exit_text(line: TrafficLine) -> str:
     """How a child process ended that reported neither a result nor an error; "" if it ended normally."""
+    why = f": {line.text}" if line.text else ""
     if line.signal is not None:
-        return f"ended by signal {line.signal}"
-    return f"exit status {line.status}" if line.status else ""
+        return f"ended by signal {_signal_text(line.signal)}{why}"
+    return f"ended with status {line.status}{why}" if line.status else ""
+
+
+def _signal_text(number: int) -> str:
+    """``11 (SIGSEGV)``; the numbers are those of Linux on nearly all machines."""
+    name = SIGNAL_NAMES.get(number)
+    return f"{number} ({name})" if name is not None else str(number)
 
 
 def socket_figures(end: RunEnd, since: float, until: float) -> SocketFigures | None:

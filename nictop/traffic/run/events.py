@@ -30,7 +30,7 @@ class RunTimeouts:
     """Without payload, after the first byte; at least four intervals."""
     grace: float = 10.0
     """In addition to the planned seconds, for the whole run."""
-    settle: float = 0.3
+    settle: float = 1.0
     """For the error message of the other end, after one end has reported the loss of the connection."""
     path: float = 3.0
     """For both hosts to look up the route to each other."""

@@ -71,6 +71,8 @@ def first_cause(reported: Failure | None, lost: Failure) -> Failure | None:
 
 def end_failure(log: RunLog, end: RunEnd) -> Failure:
     """The cause of the failure of an end."""
+    if end.death:
+        return _death(log, end)
     problem = end.first_problem
     if problem is not None:
         return error_failure(log, problem[1], problem[0])
@@ -80,6 +82,14 @@ def end_failure(log: RunLog, end: RunEnd) -> Failure:
             "other", f"{clean(end.host)}: {clean(end.failed) or 'ended without an error message'}{last_line}"
         )
     return error_failure(log, end.failed, 0.0)
+
+
+def _death(log: RunLog, end: RunEnd) -> Failure:
+    """``iperf3 on vm2 ended by signal 11 (SIGSEGV): /tmp is full``"""
+    last_error = end.problems[0][1] if end.problems else end.stderr_lines[-1] if end.stderr_lines else ""
+    shown = clean(last_error)[:MAX_STDERR_IN_MESSAGE]
+    text = f"{log.plan.generator} on {clean(end.host)} {clean(end.death)}"
+    return Failure("died", f"{text}: {shown}" if shown and shown not in text else text)
 
 
 def no_result_failure(log: RunLog) -> Failure:

@@ -21,7 +21,7 @@ from nictop.traffic.plan.plan import RunPlan
 Kind = Literal[
     "timeout", "prohibited", "no_neighbour", "no_route", "refused", "busy", "address_in_use", "cannot_bind",
     "control_message", "interrupted", "option", "stall", "black_hole", "start", "deadline", "unreachable", "tools",
-    "duplicate", "filtered", "other",
+    "duplicate", "filtered", "separated", "died", "other",
 ]  # fmt: skip
 
 NEIGHBOUR_FAILURE_SECONDS = 1.0

@@ -12,11 +12,12 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 
 from nictop.model.text.terminal import clean
-from nictop.probe.records import Counters, LossCount, TrafficLine, TrafficRequest
+from nictop.probe.records import Counters, TrafficLine, TrafficRequest
 from nictop.probe.traffic.loss_differences import increases
 from nictop.traffic.analysis.assemble import (
     RunLog,
@@ -26,7 +27,7 @@ from nictop.traffic.analysis.assemble import (
     interval_time,
     result_of,
 )
-from nictop.traffic.generators import Side, floor_arguments, generator_arguments, output_parser
+from nictop.traffic.generators import Side, generator_arguments, output_parser
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.path.run import PathRun, PathTimeouts, end_path_run
 from nictop.traffic.plan.plan import MAX_PORT, RunPlan, next_port, plan_problems
@@ -52,8 +53,10 @@ from nictop.traffic.run.failure_cause import (
     timeout_failure,
 )
 from nictop.traffic.run.failures import Failure
+from nictop.traffic.run.floors import measure_floors
 from nictop.traffic.run.host import RunHost
 from nictop.traffic.run.inbox import TrafficInbox
+from nictop.traffic.run.losses import LossCounts, read_losses
 from nictop.traffic.run.path_test import run_path_report, run_path_test
 from nictop.traffic.run.payload_watch import PayloadWatch
 
@@ -91,8 +94,9 @@ class Run:
         """Ids of generators."""
         self._wall = time.time()
         self._before: dict[str, Counters | None] = {}
-        self._lost_before: dict[str, tuple[LossCount, ...]] = {}
+        self._lost_before: LossCounts = {}
         self._names: dict[str, str] = {}
+        self._notes: tuple[str, ...] = ()
         self._failure: Failure | None = None
         self._inbox = TrafficInbox(hosts, {end.host for end in self._ends.values()})
         self._stopped: float | None = None
@@ -136,20 +140,53 @@ class Run:
         if self._path_test is not None:
             yield PathTested(self._path_test)
         if self.plan.has_requests:
-            async for event in self._measure_floors():
+            hosts = [(side, self._hosts[self._ends[side].host]) for side in SIDES]
+            floors = measure_floors(self.plan, hosts, self._inbox, self._identity, self._limits.floor)
+            async with aclosing(floors) as events:
+                async for event in events:
+                    yield event
+        try:
+            async for event in self._transfer():
                 yield event
+        except RunFailed as error:
+            if not self._can_take_over(error.failure):
+                raise
+            await self._replace_generators(error.failure)
+            yield Stage("starting", self._notes[-1])
+            async for event in self._transfer():
+                yield event
+        yield Stage("ending", "reading final counters")
+
+    async def _transfer(self) -> AsyncGenerator[RunEvent, None]:
+        """Start the generators, and watch them until they have ended."""
+        self._lost_before = await self._read_losses("before")
         for host in self._hosts.values():
             host.clear_records()
         for ends in self._pairs:
             async for event in self._start_server(ends):
                 yield event
-        self._lost_before = await self._read_losses("before")
         self._names = self._chosen_names()
         self._before = {name: host.snapshot.counters for name, host in self._hosts.items()}
         await self._start_child(self._ends, "client")
         async for event in self._watch():
             yield event
-        yield Stage("ending", "reading final counters")
+
+    def _can_take_over(self, failure: Failure) -> bool:
+        """iperf3 died of something that need not concern the built-in generator, which has the options of the plan."""
+        plan = replace(self.plan, generator="builtin")
+        crashed = failure.kind == "died" and any(end.has_crashed for end in self._ends.values())
+        return crashed and self.plan.generator == "iperf3" and not self._load_ends and not plan_problems(plan)
+
+    async def _replace_generators(self, failure: Failure) -> None:
+        """From now on the run is one of the built-in generator, from its beginning."""
+        await self._stop_children()
+        self._notes += (f"{failure.sentence}; the built-in generator is used instead",)
+        self.plan = replace(self.plan, generator="builtin")
+        old, self._ends = self._ends, _new_ends(self.plan, f"{self._identity}-b")
+        for side, end in self._ends.items():
+            tools = old[side].tools
+            assert tools is not None
+            end.tools, end.output = tools, output_parser(self.plan, tools)
 
     async def _check(self) -> None:
         """Test the path while the probes look for their generators."""
@@ -196,36 +233,6 @@ class Run:
         if host.snapshot.state != "live":
             state = clean(host.snapshot.message) or f"it is {host.snapshot.state}"
             raise RunFailed(Failure("unreachable", f"{clean(host.name)}: {state}"))
-
-    async def _measure_floors(self) -> AsyncGenerator[RunEvent, None]:
-        """The generator alone, on one host after the other: both may be one machine. Each host is measured once for all
-        runs with the same options."""
-        for side in SIDES:
-            host = self._hosts[self._ends[side].host]
-            arguments = floor_arguments(self.plan.requests, side)
-            if arguments in host.floors:
-                continue
-            yield Stage("checking", f"measuring latency of the generator on {clean(host.name)} (loopback)")
-            request = TrafficRequest(
-                f"{self._identity}-floor-{side[0]}", "floor", arguments=arguments, deadline=self._limits.floor
-            )
-            await host.request(request)
-            line = None
-            try:
-                line = await self._reply(request.id, ("floor", "failed"), time.monotonic() + self._limits.floor)
-            finally:
-                if line is None and host.name not in self._inbox.lost:
-                    await host.request(TrafficRequest(request.id, "stop"))
-            if line is None or line.floor is None:
-                why = clean(line.text) if line is not None else f"no answer within {self._limits.floor:g} s"
-                host.floors[arguments] = why
-
-    async def _reply(self, identity: str, kinds: Sequence[str], deadline: float) -> TrafficLine | None:
-        """The next line with that id and of one of these kinds; None at the deadline. Others are ignored."""
-        while True:
-            line = await self._inbox.next(deadline)
-            if line is None or (line.id == identity and line.kind in kinds):
-                return line
 
     async def _start_server(self, ends: dict[Side, RunEnd]) -> AsyncGenerator[RunEvent, None]:
         first = self._plan_of(ends).port if ends is self._ends else next_port(self.plan.port)
@@ -376,7 +383,7 @@ class Run:
             if line is None:
                 break
             self._pass_on(line)
-        return other if other.failed and not end.failed else end
+        return other if other.death or (other.failed and not end.failed) else end
 
     # ------------------------------------------------------------------------------------------------- received lines
 
@@ -414,6 +421,7 @@ class Run:
             self._stopped,
             self._path_test,
             names=self._names,
+            notes=self._notes,
             load=load,
         )
 
@@ -443,6 +451,10 @@ class Run:
         self._inbox.end()
         if self._path_run is not None:
             await end_path_run(self._path_run, self._inbox)
+        await self._stop_children()
+
+    async def _stop_children(self) -> None:
+        """Without the listeners and testers of the path test."""
         running = [end for end in self._all_ends if end.identity in self._started and end.ended is None]
         for end in running:
             if end.host not in self._inbox.lost:
@@ -480,7 +492,7 @@ class Run:
                 found[end.host] = link.name
         return found
 
-    async def _losses(self) -> dict[str, tuple[LossCount, ...]]:
+    async def _losses(self) -> LossCounts:
         """Host → counters of lost packets that rose during the run."""
         try:
             after = await self._read_losses("after")
@@ -488,28 +500,10 @@ class Run:
             return {}
         return {name: increases(before, after[name]) for name, before in self._lost_before.items() if name in after}
 
-    async def _read_losses(self, when: str) -> dict[str, tuple[LossCount, ...]]:
-        """Of the hosts that answer in time."""
-        waiting = {}
-        for number, (name, host) in enumerate(self._hosts.items()):
-            if name not in self._inbox.lost and host.snapshot.state == "live":
-                waiting[f"{self._identity}-losses-{when}-{number}"] = name
-        chosen = {end.host: end.ifindex or 0 for end in (self.plan.server, self.plan.client)}
-        for request, name in waiting.items():
-            await self._hosts[name].request(TrafficRequest(request, "losses", ifindex=chosen.get(name, 0)))
-        found = {}
-        deadline = time.monotonic() + self._limits.losses
-        while waiting:
-            line = await self._inbox.next(deadline)
-            if line is None:
-                break
-            if line.id not in waiting:
-                self._pass_on(line)
-            elif line.kind == "losses":
-                found[waiting.pop(line.id)] = line.losses or ()
-            else:
-                waiting.pop(line.id)
-        return found
+    async def _read_losses(self, when: str) -> LossCounts:
+        nics = {end.host: end.ifindex or 0 for end in (self.plan.server, self.plan.client)}
+        identity = f"{self._identity}-losses-{when}"
+        return await read_losses(self._hosts, self._inbox, identity, nics=nics, seconds=self._limits.losses)
 
     def _end_on(self, host: RunHost) -> float:
         """Time at which the later end ended, on the clock of a host."""

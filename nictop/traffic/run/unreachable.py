@@ -1,9 +1,10 @@
 """Causes of a failed connection that both hosts show; they are searched before possible causes are listed.
 
 Reads nothing; takes the inventories and the route of each host to the other one (`records.TrafficPath`). In this order:
-an address that both hosts have, or a third watched host; a link that is down; a route that discards; ARP that is off;
-strict reverse path filtering; a MAC address of another host; a neighbour that does not answer. `examined` lists what
-can be excluded and what remains possible.
+an address that both hosts have, or a third watched host; a link that is down; a route that discards; ends that are
+separated by design; ARP that is off; strict reverse path filtering; a MAC address of another host; a gateway or a
+neighbour that does not answer; a filter of the client itself. `examined` lists what can be excluded and what remains
+possible.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nictop.model.devices.ipv4_conf import STRICT
+from nictop.model.devices.separated_links import separation
 from nictop.model.facts.links import KINDS_WITHOUT_ARP
 from nictop.model.snapshot import ARPHRD_ETHER
 from nictop.model.text.terminal import clean
@@ -20,6 +22,8 @@ from nictop.probe.records import Link, TrafficPath
 from nictop.rules.fixes.commands import command
 from nictop.traffic.analysis.assemble import RunLog
 from nictop.traffic.generators import Side
+from nictop.traffic.path.findings.tested_direction import PROTOCOLS
+from nictop.traffic.path.outcomes import outcome_of
 from nictop.traffic.plan.plan import Endpoint
 from nictop.traffic.run.failures import ExaminedCauses, Failure
 
@@ -46,7 +50,10 @@ def visible_cause(log: RunLog) -> Failure | None:
     if client.host == server.host:
         return None
     ends = (_run_side(log, "client"), _run_side(log, "server"))
-    searches = (_duplicates, _link_is_down, _discarding_routes, _arp_off, _strict_filters, _foreign_macs, _unresolved)
+    searches = (
+        *(_duplicates, _link_is_down, _discarding_routes, _separated, _arp_off, _strict_filters, _foreign_macs),
+        *(_unresolved, _blocked_here),
+    )
     return next((found for search in searches for found in search(log, ends)), None)
 
 
@@ -118,19 +125,75 @@ def _link_is_down(log: RunLog, _: tuple[_RunSide, _RunSide]) -> Iterator[Failure
 
 
 def _discarding_routes(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Failure]:
+    version = "-6" if log.plan.ip_version == 6 else "-4"
     for end in ends:
-        route = end.path.route if end.path is not None else ""
+        path = end.path
+        if path is None or path.route not in ("none", *DISCARDING_ROUTES):
+            continue
         host, address = clean(end.here.host), end.there.address
-        if route == "none":
-            yield Failure("no_route", f"{host} has no route to {address}", (), end.here.host)
-        elif route in DISCARDING_ROUTES:
-            version = "-6" if log.plan.ip_version == 6 else "-4"
+        if path.rule and not path.entry:
             yield Failure(
                 "no_route",
-                f"the route of {host} to {address} is of type {route}: nothing is sent there; delete it, or add a more "
-                "specific one",
-                (str(command("ip", version, "route", "show", "table", "all", "type", route)),),
+                f"a routing rule of {host} refuses packets to {address} ({clean(path.rule)}): nothing is sent there",
+                (str(command("ip", version, "rule", "show", "priority", path.rule.partition(":")[0])),),
                 end.here.host,
+            )
+        elif path.route == "none":
+            yield Failure("no_route", f"{host} has no route to {address}", (), end.here.host)
+        else:
+            yield Failure(
+                "no_route",
+                f"the route of {host} to {address} is of type {path.route}: nothing is sent there{_entry_text(path)}; "
+                "delete it, or add a more specific one",
+                (str(command("ip", version, "route", "show", "table", "all", "type", path.route)),),
+                end.here.host,
+            )
+
+
+def _entry_text(path: TrafficPath) -> str:
+    if not path.entry:
+        return ""
+    return f" ({clean(path.entry)}{f', by rule {clean(path.rule)}' if path.rule else ''})"
+
+
+def _separated(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Failure]:
+    """A macvlan, macvtap or ipvlan of one end above the NIC of the other one."""
+    one, other = ends
+    hosts = [log.hosts.get(end.here.host) for end in ends]
+    if hosts[0] is None or hosts[1] is None or any(end.path is not None and end.path.gateway for end in ends):
+        return
+    found = separation(hosts[0].snapshot, one.link, hosts[1].snapshot, other.link)
+    if found is None:
+        return
+    upper = f"{clean(found.upper.name)} of {clean(found.upper_host)}, a {clean(found.upper.kind or '')}"
+    if found.lower is None:
+        sentence = f"{upper} of mode {clean(found.mode)}, reaches no other one of its NIC, by design; set mode bridge"
+    else:
+        below = f"{clean(found.lower.name)} of {clean(found.lower_host)}"
+        sentence = (
+            f"{below} and {upper} above it, never reach each other, by design; make a second one on the host "
+            "(nictop path has the commands)"
+        )
+    yield Failure("separated", sentence, (), found.upper_host)
+
+
+def _blocked_here(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Failure]:
+    """The path test before the run got EPERM from the kernel of an end: for the protocol of the run, or for any if
+    nothing was answered."""
+    directions = log.path_test.result.directions if log.path_test is not None else ()
+    for direction in directions:
+        if direction.test is None:
+            continue
+        kinds = {one: outcome_of(direction.test, one).kind for one in PROTOCOLS}
+        nothing_passes = "answered" not in kinds.values() and "blocked" in kinds.values()
+        if kinds[log.plan.protocol] == "blocked" or nothing_passes:
+            host = direction.sender.host
+            yield Failure(
+                "filtered",
+                f"{clean(host)} does not let its own packets to {direction.receiver.address} out (EPERM): an output "
+                "chain of netfilter, or a BPF program of the cgroup",
+                (str(command("nft", "list", "ruleset")),),
+                host,
             )
 
 
@@ -185,8 +248,11 @@ def _unresolved(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Failur
     for end in ends:
         path = end.path
         if path is not None and path.neighbour in UNRESOLVED_STATES:
-            wanted = path.gateway or end.there.address
-            no_broadcast = f"{clean(end.there.host)} does not receive broadcast frames" if path.gateway is None else ""
+            if path.gateway is not None:
+                yield _silent_gateway(end, path.gateway, _route_nic(log, end))
+                continue
+            wanted = end.there.address
+            no_broadcast = f"{clean(end.there.host)} does not receive broadcast frames"
             yield Failure(
                 "no_neighbour",
                 f"{clean(end.here.host)} gets no MAC address for {wanted} on {_route_nic(log, end)} (neighbour "
@@ -197,6 +263,17 @@ def _unresolved(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Failur
                 (),
                 end.here.host,
             )
+
+
+def _silent_gateway(end: _RunSide, gateway: str, nic: str) -> Failure:
+    state = end.path.neighbour if end.path is not None else ""
+    return Failure(
+        "no_neighbour",
+        f"the gateway {gateway}, by which {clean(end.here.host)} sends to {end.there.address}, does not answer on {nic} "
+        f"(neighbour {state}); possible: wrong gateway, router down, another VLAN",
+        (str(command("ip", "neighbour", "show", "to", gateway)),),
+        end.here.host,
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- helpers

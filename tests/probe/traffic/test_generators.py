@@ -843,7 +843,9 @@ def test_iperf3_that_cannot_be_executed(fake_iperf3: Callable[[str], None], mark
     fake_iperf3("#!/nonexistent/interpreter")
     with Probe("--interval", "60") as probe:
         probe.send(start_request("server", "iperf3", address="127.0.0.1"))
-        assert next_line(probe, "started", "failed").text == "cannot start: No such file or directory"
+        assert next_line(probe, "started", "failed").text == (
+            "cannot start: No such file or directory: the program, its interpreter or its loader is missing"
+        )
         wait_until(lambda: not stray_generators(mark, probe))
 
 

@@ -79,17 +79,18 @@ async def test_own_filter_of_udp_and_tcp(both: Pair) -> None:
 # ------------------------------------------------------------------------------------------------------- routes, rules
 
 
+@pytest.mark.parametrize("kind", ["prohibit", "unreachable", "blackhole"])
 @pytest.mark.parametrize("version", [4, 6])
-async def test_rule_that_refuses(both: Pair, version: int) -> None:
+async def test_rule_that_refuses(both: Pair, version: int, kind: str) -> None:
     """By its priority, with the line of ``ip rule``; not as a missing ICMP socket."""
     address = ADDRESSES[version][1]
     rule = f"ip -{version} rule"
-    with applied(both.client, f"{rule} add to {address} prohibit pref 77", f"{rule} del pref 77"):
+    with applied(both.client, f"{rule} add to {address} {kind} pref 77", f"{rule} del pref 77"):
         report = await tested(both, ADDRESSES[version])
     found = only(report, "path_no_route")
-    assert found.title == f"routing rule 77 makes {address} (b) prohibit: nothing is sent"
+    assert found.title == f"routing rule 77 makes {address} (b) {kind}: nothing is sent"
     length = 32 if version == 4 else 128
-    assert ("routing rule", f"77: from all to {address}/{length} prohibit") in [
+    assert ("routing rule", f"77: from all to {address}/{length} {kind}") in [
         (one.what, one.value) for one in found.evidence
     ]
     assert str(found.fixes[0].commands[0]) == f"ip -{version} rule show priority 77"

@@ -82,10 +82,10 @@ def _no_route(tested: TestedDirection, route: str) -> Finding:
 
 
 def _no_route_title(to: str, route: str, rule: str, entry: str) -> str:
+    if rule and not entry:
+        return f"routing rule {rule.partition(':')[0]} makes {to} {rule.rpartition(' ')[2]}: nothing is sent"
     if route == "none":
         return f"no route to {to}"
-    if rule and not entry:
-        return f"routing rule {rule.partition(':')[0]} makes {to} {route}: nothing is sent"
     return f"the route to {to} is of type {route}: nothing is sent"
 
 
