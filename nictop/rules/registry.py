@@ -16,10 +16,10 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import is_esxi
 from nictop.probe.records import NOT_OFFERED_BY_ESXI
 from nictop.rules.cpu_limit import TooLong, limited
-from nictop.rules.finding import SEVERITIES, Finding, Severity, Skipped
+from nictop.rules.finding import SEVERITIES, Cause, Finding, Severity, Skipped
 from nictop.rules.fixes.profile_notes import with_profile_notes
 from nictop.rules.host import HostFacts
-from nictop.rules.sources import missing, reason_text
+from nictop.rules.sources import Missing, missing_sources, reason_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # in typing since Python 3.11
@@ -84,6 +84,8 @@ class Rule:
     """Whether kernel messages of a host could matter to a rule that uses them; None: always."""
     esxi: bool = False
     """It checks ESXi hosts and no others. Other rules that check one host at a time are not evaluated for them."""
+    sources: tuple[str, ...] = ()
+    """All of `needs` and `uses`, and the links."""
 
 
 class RuleOptions(TypedDict, total=False):
@@ -151,7 +153,8 @@ def _register(
     if name in RULES:
         raise ValueError(f"two rules are called {name}")
     summary = " ".join(explanation.split("\n\n")[0].split())
-    RULES[name] = Rule(name, family, severity, summary, explanation, evaluate, pairs, **options)
+    sources = ("links", *options.get("needs", ()), *options.get("uses", ()))
+    RULES[name] = Rule(name, family, severity, summary, explanation, evaluate, pairs, **options, sources=sources)
 
 
 def _limited_outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Iterator[Finding | Skipped | None]:
@@ -175,25 +178,14 @@ def _outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Out
     known: list[HostFacts] = []
     hidden: set[tuple[str, str]] = set()
     for host in hosts:
-        uses = [one for one in rule.uses if one != "messages" or rule.messages_if is None or rule.messages_if(host)]
-        lost: set[str] = set()
-        for source in ("links", *rule.needs, *uses):
-            for subject, why in missing(source, host, rule.family):
-                if why.detail != NOT_OFFERED_BY_ESXI:
-                    yield Skipped(
-                        rule.name,
-                        host.name,
-                        subject,
-                        reason_text(source, why),
-                        "rights" if why.reason == "needs_root" else "no_answer",
-                    )
-                if source not in uses:
-                    lost.add(subject)
-        if "" not in lost:
-            known.append(host)
-        for subject in lost:
-            links = host.links_of_function.get(subject, ())
-            hidden.update((host.name, name) for name in (subject, *(link.name for link in links)))
+        gaps = missing_sources(rule.sources, host, rule.family)
+        if gaps:
+            yield from _skipped(rule, host, gaps)
+            lost = {subject for source, places in gaps if source not in rule.uses for subject, _ in places}
+            hidden |= _hidden(host, lost)
+            if "" in lost:
+                continue
+        known.append(host)
     if not known:
         return
     try:
@@ -203,6 +195,23 @@ def _outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Out
     except Exception as error:
         name = known[0].name if len(known) == 1 else ""
         yield Skipped(rule.name, name, "", f"check failed: {type(error).__name__}: {error}")
+
+
+def _skipped(rule: Rule, host: HostFacts, gaps: Iterable[tuple[str, Missing]]) -> Iterator[Skipped]:
+    """Where the rule is not evaluated, or could miss something."""
+    for source, places in gaps:
+        if source == "messages" and rule.messages_if is not None and not rule.messages_if(host):
+            continue
+        for subject, why in places:
+            if why.detail != NOT_OFFERED_BY_ESXI:
+                cause: Cause = "rights" if why.reason == "needs_root" else "no_answer"
+                yield Skipped(rule.name, host.name, subject, reason_text(source, why), cause)
+
+
+def _hidden(host: HostFacts, subjects: Iterable[str]) -> set[tuple[str, str]]:
+    """(Host, subject) of these, and of the links of PCI functions among them."""
+    links = {link.name for subject in subjects for link in host.links_of_function.get(subject, ())}
+    return {(host.name, name) for name in links.union(subjects)}
 
 
 def _of_rule(rule: Rule, one: Finding | Skipped, hosts: Sequence[HostFacts]) -> Finding | Skipped:

@@ -63,16 +63,26 @@ Missing = tuple[tuple[str, Unreadable], ...]
 
 def missing(source: str, host: HostFacts, family: str) -> Missing:
     """(subject, why) for each place where `source` could not be read; subject "": on the whole host."""
+    return dict(missing_sources((source,), host, family)).get(source, ())
+
+
+def missing_sources(sources: Iterable[str], host: HostFacts, family: str) -> list[tuple[str, Missing]]:
+    """Those of the sources that could not be read everywhere, each with its places."""
     drivers = FAMILY_DRIVERS.get(family, ())
-    known = _missing_of_host(host)
-    if (source, drivers) not in known:
-        known[source, drivers] = tuple(_missing(source, host, drivers))
-    return known[source, drivers]
+    known = _missing_of_host(host).setdefault(drivers, {})
+    found = []
+    for source in sources:
+        places = known.get(source)
+        if places is None:
+            places = known[source] = tuple(_missing(source, host, drivers))
+        if places:
+            found.append((source, places))
+    return found
 
 
 @once_per_host
-def _missing_of_host(_: HostFacts) -> dict[tuple[str, tuple[str, ...]], Missing]:
-    """(source, drivers) → answer of `missing`: many rules use the same sources."""
+def _missing_of_host(_: HostFacts) -> dict[tuple[str, ...], dict[str, Missing]]:
+    """Drivers → source → places: many rules use the same sources."""
     return {}
 
 

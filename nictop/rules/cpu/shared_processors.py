@@ -57,10 +57,9 @@ def interrupts_share_a_full_processor(host: HostFacts) -> Outcomes:
 
     Sources: kernel kernel/softirq.c, Documentation/networking/scaling.rst.
     """
-    if len(host.window) < MIN_SAMPLES or not host.window[-1].interrupts:
-        return
-    for link in used_links(host):
-        found = _shared_cpu(host, link)
+    full = _full_of_programs(host)
+    for link in used_links(host) if full else ():
+        found = _shared_cpu(host, link, full)
         if found is None:
             continue
         events = softnet_events(host)
@@ -83,18 +82,28 @@ def interrupts_share_a_full_processor(host: HostFacts) -> Outcomes:
         )
 
 
-def _shared_cpu(host: HostFacts, link: Link) -> SharedCpu | None:
+def _full_of_programs(host: HostFacts) -> dict[int, float]:
+    """CPU → the smallest share of programs in the last samples, of those that programs fill."""
+    recent = [one.cpus for one in host.window[-MIN_SAMPLES:]]
+    if len(recent) < MIN_SAMPLES or not host.window[-1].interrupts:
+        return {}
+    shares = {
+        cpu: min(cpus[cpu].user + cpus[cpu].system + cpus[cpu].guest for cpus in recent)
+        for cpu in recent[-1]
+        if all(cpu in cpus for cpus in recent)
+    }
+    return {cpu: share for cpu, share in shares.items() if share >= MIN_PROGRAM_SHARE}
+
+
+def _shared_cpu(host: HostFacts, link: Link, full: dict[int, float]) -> SharedCpu | None:
     interrupts = host.interrupts_of_function.get(link.pci_address or "", ())
     rates = host.interrupts_by_cpu(one.number for one in interrupts) if interrupts else {}
     total = sum(rates.values())
     if total < MIN_INTERRUPTS_PER_SECOND:
         return None
     most = max(rates, key=lambda cpu: (rates[cpu], -cpu))
-    if rates[most] < ONE_CPU_SHARE * total:
+    if rates[most] < ONE_CPU_SHARE * total or most not in full:
         return None
     recent = [one.cpus for one in host.window[-MIN_SAMPLES:]]
-    if not all(most in cpus for cpus in recent):
-        return None
-    programs = min(cpus[most].user + cpus[most].system + cpus[most].guest for cpus in recent)
     idle = tuple(cpu for cpu in recent[-1] if all(cpu in cpus and cpus[cpu].idle >= MIN_IDLE_SHARE for cpus in recent))
-    return SharedCpu(most, programs, idle, total) if programs >= MIN_PROGRAM_SHARE and idle else None
+    return SharedCpu(most, full[most], idle, total) if idle else None

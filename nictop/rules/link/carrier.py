@@ -81,8 +81,8 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
     """
     kept_down = {port.ifindex for ports in ports_of_unknown_speed(host).values() for port in ports}
     for link in used_links(host):
-        losses = None if _is_wireless(host, link) or link.ifindex in kept_down else _losses(host, link)
-        if losses is None:
+        losses = _losses(host, link)
+        if losses is None or _is_wireless(host, link) or link.ifindex in kept_down:
             continue
         number = f"{losses.number}{' or more' if losses.or_more else ''}"
         evidence = [Evidence("carrier losses", f"{number} {losses.period}", losses.source)]
@@ -145,9 +145,12 @@ def _set_up_again(host: HostFacts, link: Link, since: float, within: float) -> i
 
 
 def _mean_losses(host: HostFacts, link: Link) -> Losses | None:
+    changes = link.carrier_changes or 0
+    if changes // 2 < MIN_LOSSES_PER_HOUR + 2:
+        return None
     age = host.inventory.time - (link.created or 0.0)
     hours = max(age / HOUR_SECONDS, MIN_MEAN_HOURS)
-    losses = (link.carrier_changes or 0) // 2 - _set_up_again(host, link, 0.0, math.inf)
+    losses = changes // 2 - _set_up_again(host, link, 0.0, math.inf)
     if link.bond_port is not None and link.bond_port.link_failures is not None:
         losses = min(losses, link.bond_port.link_failures)  # the bond sets its ports down and up when it takes them
     if losses * 24 < MIN_LOSSES_PER_DAY * hours or losses < MIN_LOSSES_PER_HOUR + 2:

@@ -159,12 +159,14 @@ def pcie_bandwidth_is_below_the_port(host: HostFacts) -> Outcomes:
     for function in _physical_nics(host):
         speed = _port_speed(host, function)
         capacity = pcie_capacity(function.link) if function.link is not None else None
-        where, what = function.address, _link_text(function.link) if function.link is not None else ""
+        where, what = function.address, ""
         limit = _logged_limit(host, function)
         if limit is not None and _is_still_valid(limit, function) and (capacity is None or float(limit[1]) < capacity):
             capacity, what, where = float(limit[1]), limit[2], limit[3]
         if not speed or capacity is None or capacity * 1000 >= speed:
             continue
+        if not what and function.link is not None:
+            what = _link_text(function.link)
         yield host_finding(
             "warning",
             host,
