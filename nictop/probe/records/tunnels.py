@@ -25,6 +25,8 @@ class Tunnel:
     """gre: flags of sent packets, 0x8000 checksum, 0x2000 key, 0x1000 sequence number. IFLA_GRE_OFLAGS"""
     encapsulation: int = 0
     """gre, ipip, sit: 1 in UDP (fou), 2 in GUE, 0 neither. IFLA_GRE_ENCAP_TYPE, IFLA_IPTUN_ENCAP_TYPE"""
+    pmtu_discovery: bool | None = None
+    """gre, ipip, sit: False: its packets may be fragmented (``nopmtudisc``). IFLA_GRE_PMTUDISC, IFLA_IPTUN_PMTUDISC"""
 
 
 @dataclass(frozen=True)

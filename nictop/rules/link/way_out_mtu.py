@@ -209,8 +209,9 @@ def tunnel_mtu_exceeds_its_underlay(host: HostFacts) -> Outcomes:
     (80 with IPv6 peers, which are not read); GRE 24 and more, gretap 38, IP in IP 20. It compares the sum with the MTU
     of the link that the tunnel is bound to, of its own address, or of the default route.
 
-    Not reported: tunnels that a program addresses for each packet (Open vSwitch, Cilium), tunnels that are down, and
-    those with a very large MTU, whose users have a smaller one.
+    Info: the tunnel is set up so that its packets may be fragmented (nopmtudisc). Not reported: tunnels that a program
+    addresses for each packet (Open vSwitch, Cilium), tunnels that are down, and those with a very large MTU, whose
+    users have a smaller one.
 
     Sources: RFC 7348, RFC 8926, RFC 2784; kernel drivers/net/wireguard/device.c; wg-easy#1027,
     confidential-containers/cloud-api-adaptor#67, moby/libnetwork#2661.
@@ -222,8 +223,9 @@ def tunnel_mtu_exceeds_its_underlay(host: HostFacts) -> Outcomes:
         if added is None or below is None or below is link or not is_up(below) or link.mtu + added <= below.mtu:
             continue
         size = below.mtu - added
+        is_meant = link.tunnel is not None and link.tunnel.pmtu_discovery is False
         yield link_finding(
-            "warning",
+            "info" if is_meant else "warning",
             host,
             link,
             f"MTU {link.mtu} with {added} bytes of headers exceeds {below.mtu} of {below.name}",

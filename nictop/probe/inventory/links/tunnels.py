@@ -42,12 +42,13 @@ class Attributes(NamedTuple):
     """The attribute has no value: that it is there is the value."""
     flags: int = 0
     encapsulation: int = 0
+    pmtu_discovery: int = 0
 
 
 VXLAN = Attributes((4, 17), (2, 16), 3, 15, 1, 25)
 GENEVE = Attributes((), (2, 7), 0, 5, 1, 6, external_is_flag=True)
-GRE = Attributes((6,), (7,), 1, external=18, external_is_flag=True, flags=3, encapsulation=14)
-IP_TUNNEL = Attributes((2,), (3,), 1, external=19, external_is_flag=True, encapsulation=15)
+GRE = Attributes((6,), (7,), 1, external=18, external_is_flag=True, flags=3, encapsulation=14, pmtu_discovery=10)
+IP_TUNNEL = Attributes((2,), (3,), 1, external=19, external_is_flag=True, encapsulation=15, pmtu_discovery=10)
 """IFLA_VXLAN_*, IFLA_GENEVE_*, IFLA_GRE_*, IFLA_IPTUN_*."""
 KINDS: Mapping[str, Attributes] = {
     "vxlan": VXLAN,
@@ -64,6 +65,7 @@ def parse_tunnel(kind: str, value: bytes) -> Tunnel | None:
         return None
     found = dict(iter_attributes(value))
     external = found.get(numbers.external) if numbers.external else None
+    discovery = host_number(found, numbers.pmtu_discovery, 1)
     return Tunnel(
         local=first_address(found, numbers.local),
         remote=first_address(found, numbers.remote),
@@ -73,6 +75,7 @@ def parse_tunnel(kind: str, value: bytes) -> Tunnel | None:
         external=external is not None and (numbers.external_is_flag or any(external)),
         flags=network_number(found, numbers.flags, 2),
         encapsulation=host_number(found, numbers.encapsulation, 2) or 0,
+        pmtu_discovery=None if discovery is None else discovery != 0,
     )
 
 

@@ -55,6 +55,8 @@ TUNNELS = {
         Tunnel("192.0.2.1", "192.0.2.2", lower=3, flags=0x2000, encapsulation=2),
     ),
     "ipip": (pack_attribute(2, HERE) + pack_attribute(3, bytes(4)), Tunnel("192.0.2.1")),
+    "gre nopmtudisc": (pack_attribute(10, b"\0"), Tunnel(pmtu_discovery=False)),
+    "sit pmtudisc": (pack_attribute(10, b"\1"), Tunnel(pmtu_discovery=True)),
     "wireguard": (b"", None),
     "vlan": (pack_attribute(2, HERE), None),
 }
