@@ -36,6 +36,9 @@ VOLATILE_FIELDS = frozenset(
 )
 """Record fields that differ in every inventory; not in the digest."""
 
+UNANSWERED_STATES = ("failed", "incomplete")
+"""Of `Neighbour.nud_state`."""
+
 UDP_TUNNELS = ("vxlan", "geneve")
 """Kinds of tunnels whose packets have a UDP checksum, which NICs compute."""
 
@@ -134,8 +137,12 @@ def stack_counters(inventory: Inventory) -> list[str]:
 
 
 def stable_fields(record: object) -> dict[str, object]:
-    """Fields of a record that change only when the configuration or state of the host changes."""
-    return {name: value for name, value in vars(record).items() if name not in VOLATILE_FIELDS}
+    """Fields of a record that change only when the configuration or state of the host changes. Of the state of a
+    neighbour: whether it has failed to answer; reachable and stale alternate."""
+    fields = {name: value for name, value in vars(record).items() if name not in VOLATILE_FIELDS}
+    if "nud_state" in vars(record):
+        fields["answers"] = vars(record)["nud_state"] not in UNANSWERED_STATES
+    return fields
 
 
 def is_incomplete(inventory: Inventory) -> bool:

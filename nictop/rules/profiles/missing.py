@@ -56,10 +56,10 @@ def networking_is_switched_off(host: HostFacts) -> Outcomes:
     Source: nmcli(1) networking.
     """
     manager = host.profiles.manager
-    if manager is None:
+    if manager is None or manager.networking_enabled:
         return
     idle = [link for link in nics(host) if not has_address(link) and not set_up_otherwise(host, link)]
-    if manager.networking_enabled or not idle:
+    if not idle:
         return
     yield host_finding(
         "critical",

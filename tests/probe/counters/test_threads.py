@@ -26,7 +26,18 @@ from nictop.probe.counters.vmbus_channels import CHANNEL_FILES, ChannelCounterRe
 from nictop.probe.inventory.collect import NOTHING_KNOWN
 from nictop.probe.inventory.managers.state_files import state_files
 from nictop.probe.kernel.open_files import OpenFileCache
-from nictop.probe.records import CHANNEL_COUNTERS, BondPort, Channel, Interrupt, Inventory, Link, Settings, Thread
+from nictop.probe.records import (
+    CHANNEL_COUNTERS,
+    BondPort,
+    Channel,
+    Interrupt,
+    Inventory,
+    Link,
+    Neighbour,
+    Routing,
+    Settings,
+    Thread,
+)
 from nictop.wire.codec import decode
 from tests.support.probe import Probe
 
@@ -262,6 +273,18 @@ def test_targets_line() -> None:
     assert parse_targets(targets_line(later).encode())["digest"] == targets["digest"]
     changed = dataclasses.replace(taken, interrupts=())
     assert parse_targets(targets_line(changed).encode())["digest"] != targets["digest"]
+
+
+def test_a_neighbour_that_no_longer_answers_is_a_change() -> None:
+    """A finding about it must appear, and disappear, without any event of the kernel."""
+
+    def digest(state: str, since: float) -> int:
+        neighbour = Neighbour(2, "192.0.2.1", state, "02:00:00:00:00:01", since_update=since)
+        taken = inventory(routing=Routing((neighbour,), (), (), ()))
+        return parse_targets(targets_line(taken).encode())["digest"]
+
+    assert digest("reachable", 1.0) == digest("stale", 40.0)
+    assert digest("reachable", 1.0) != digest("failed", 1.0)
 
 
 @pytest.mark.parametrize(
