@@ -6,6 +6,7 @@ that competes with programs; Documentation/core-api/irq/irq-affinity.rst.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from nictop.model.text import units
@@ -57,10 +58,11 @@ def interrupts_share_a_full_processor(host: HostFacts) -> Outcomes:
 
     Sources: kernel kernel/softirq.c, Documentation/networking/scaling.rst.
     """
-    if len(host.window) < MIN_SAMPLES or not host.window[-1].interrupts:
+    full, idle = _full_and_idle(host)
+    if not full or not idle:
         return
     for link in used_links(host):
-        found = _shared_cpu(host, link)
+        found = _shared_cpu(host, link, full, idle)
         if found is None:
             continue
         events = softnet_events(host)
@@ -83,18 +85,29 @@ def interrupts_share_a_full_processor(host: HostFacts) -> Outcomes:
         )
 
 
-def _shared_cpu(host: HostFacts, link: Link) -> SharedCpu | None:
+def _full_and_idle(host: HostFacts) -> tuple[dict[int, float], tuple[int, ...]]:
+    """(CPU → share of its time that programs use, of those that they fill; CPUs that have time)."""
+    recent = [one.cpus for one in host.window[-MIN_SAMPLES:]]
+    if len(recent) < MIN_SAMPLES:
+        return {}, ()
+    full, idle = {}, []
+    for cpu in recent[-1]:
+        samples = [cpus[cpu] for cpus in recent if cpu in cpus]
+        programs = min(one.user + one.system + one.guest for one in samples)
+        if programs >= MIN_PROGRAM_SHARE:
+            full[cpu] = programs
+        elif min(one.idle for one in samples) >= MIN_IDLE_SHARE:
+            idle.append(cpu)
+    return full, tuple(idle)
+
+
+def _shared_cpu(host: HostFacts, link: Link, full: Mapping[int, float], idle: tuple[int, ...]) -> SharedCpu | None:
     interrupts = host.interrupts_of_function.get(link.pci_address or "", ())
     rates = host.interrupts_by_cpu(one.number for one in interrupts) if interrupts else {}
     total = sum(rates.values())
     if total < MIN_INTERRUPTS_PER_SECOND:
         return None
     most = max(rates, key=lambda cpu: (rates[cpu], -cpu))
-    if rates[most] < ONE_CPU_SHARE * total:
+    if most not in full or rates[most] < ONE_CPU_SHARE * total:
         return None
-    recent = [one.cpus for one in host.window[-MIN_SAMPLES:]]
-    if not all(most in cpus for cpus in recent):
-        return None
-    programs = min(cpus[most].user + cpus[most].system + cpus[most].guest for cpus in recent)
-    idle = tuple(cpu for cpu in recent[-1] if all(cpu in cpus and cpus[cpu].idle >= MIN_IDLE_SHARE for cpus in recent))
-    return SharedCpu(most, programs, idle, total) if programs >= MIN_PROGRAM_SHARE and idle else None
+    return SharedCpu(most, full[most], idle, total)
