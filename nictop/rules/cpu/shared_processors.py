@@ -54,7 +54,8 @@ def interrupts_share_a_full_processor(host: HostFacts) -> Outcomes:
     time. Packets that the interrupt does not process at once wait for ksoftirqd, which competes with these programs. A
     warning if packets were dropped or left over there (softnet); info if the NIC carries 10 000 packets per second.
 
-    Not reported: NICs with fewer packets none of which is lost, CPUs that packet processing itself fills, and hosts without an idle CPU.
+    Not reported: NICs with fewer packets none of which is lost, CPUs that packet processing itself fills, and hosts
+    without an idle CPU.
 
     Sources: kernel kernel/softirq.c, Documentation/networking/scaling.rst.
     """
