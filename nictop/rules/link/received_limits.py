@@ -62,12 +62,17 @@ def received_packets_are_dropped_by_tc(host: HostFacts) -> Outcomes:
     for link in host.links:
         if not link.tc_filters or not link.flags & IFF_UP:
             continue
-        into_namespace = link.kind == "veth" and link.lower_namespace is not None and has_address(link)
-        if not (is_outward(host, link) or into_namespace):
+        if not _carries_own_traffic(host, link):
             continue
         acting = [one for one in ingress_limits(link) if _acts(one)]
         if acting:
             yield _tc_finding(host, link, acting)
+
+
+def _carries_own_traffic(host: HostFacts, link: Link) -> bool:
+    """Not a port of a guest: it has a device, or is the end of a veth into another namespace that has an address."""
+    is_container_end = link.kind == "veth" and link.lower_namespace is not None and has_address(link)
+    return is_container_end or is_outward(host, link)
 
 
 def _acts(limit: TcLimit) -> bool:
@@ -131,13 +136,14 @@ def received_packets_are_shaped(host: HostFacts) -> Outcomes:
     Received packets cannot be queued: to shape them, a tc filter at ingress redirects them to an ifb, and tbf, htb,
     cake or netem acts there. nictop reads the filters at ingress for every packet, and the qdisc of their target.
 
-    Reported for links that are up and have a device, or are stacked on one. Not reported: limits that are not below the
-    link speed, filters for some packets only, and taps and veths of guests, whose limits are set by their host.
+    Reported for links that are up and have a device, or are stacked on one, and for veths with an address whose peer is
+    in another network namespace. Not reported: limits that are not below the link speed, filters for some packets only,
+    and taps and veths of guests, whose limits are set by their host.
 
     Sources: tc-mirred(8); kernel drivers/net/ifb.c; magnific0/wondershaper issue 100.
     """
     for link in host.links:
-        if not link.tc_filters or not link.flags & IFF_UP or not is_outward(host, link):
+        if not link.tc_filters or not link.flags & IFF_UP or not _carries_own_traffic(host, link):
             continue
         for found in redirect_limits(link, host.snapshot):
             yield _shaped_finding(host, link, found)
@@ -188,7 +194,7 @@ def packet_filter_limits_the_rate(host: HostFacts) -> Outcomes:
     plain = [one for one in rate_rules(host.snapshot) if one.is_plain and one.rule.packets != 0]
     for one in plain:
         links = [link for link in host.links if link.flags & IFF_UP and is_limited_by(one, link)]
-        named = [link for link in links if is_outward(host, link)]
+        named = [link for link in links if _carries_own_traffic(host, link)]
         link = next((link for link in named if has_address(link)), named[0] if named else None)
         if link is not None:
             yield _rate_finding(host, link, one)
