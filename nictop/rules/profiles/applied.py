@@ -45,7 +45,7 @@ class Change(NamedTuple):
     stored: str
 
 
-@host_rule(FAMILY, "warning", needs=("networkmanager",), uses=("networkmanager.applied",))
+@host_rule(FAMILY, "warning", needs=("networkmanager",), uses=("ethtool", "networkmanager.applied"))
 def profile_was_changed_and_not_applied(host: HostFacts) -> Outcomes:
     """A profile of NetworkManager was changed, and the link still has the settings from before.
 
