@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
+from functools import partial
 
 from nictop.errors import HostUnreachable
 from nictop.hosts.session import HostSession
@@ -15,12 +16,13 @@ from nictop.model.devices.pairs import pairs
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Firewalls
 from nictop.rules.host import HostFacts
+from nictop.traffic.path.drop_reasons import read_drop_reasons
 from nictop.traffic.path.findings.findings import path_findings
 from nictop.traffic.path.findings.hypervisor_filters import with_hypervisor_filter
 from nictop.traffic.path.result import PathReport, PathRequest
 from nictop.traffic.path.run import STAGE_TEXTS, PathRun, PathStage, end_path_run
 from nictop.traffic.plan.endpoints import PATH_OPTIONS, chosen_addresses_text, select_pair
-from nictop.traffic.plan.plan import endpoint_pairs
+from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.traffic.run.events import RunFailed
 from nictop.traffic.run.host import RunHost, subscribed_hosts
 from nictop.traffic.run.inbox import TrafficInbox
@@ -28,6 +30,8 @@ from nictop.traffic.run.readings import wait_for_readings
 
 FIREWALL_RULES = ("path_firewall", "path_only_icmp", "path_blocked_here")
 """Findings for which the firewalls of both hosts are read."""
+UNEXPLAINED_RULES = ("path_no_answer", "path_lost", "path_only_icmp", "path_loss", "path_firewall")
+"""Findings for which the test is repeated with the drop monitors of both kernels, where their hosts offer them."""
 TELL_SECONDS = 5.0
 """A stage that lasts longer is told of again, each time."""
 
@@ -62,10 +66,22 @@ class PathSession:
             result = run.result()
             facts = {name: HostFacts(hosts[name].snapshot) for name in ends}
             findings = path_findings(result, facts)
+            firewalls: dict[str, Firewalls] = {}
             if any(one.rule in FIREWALL_RULES for one in findings):
                 progress("checking the firewalls of both hosts")
-                findings = path_findings(result, facts, await _firewalls(hosts[name] for name in ends))
+                firewalls = await _firewalls(hosts[name] for name in ends)
+                findings = path_findings(result, facts, firewalls)
+            if any(one.rule in UNEXPLAINED_RULES and one.severity != "info" for one in findings):
+                again = partial(self._repeat, pair, {name: hosts[name] for name in ends}, progress)
+                drops = await read_drop_reasons((hosts[name] for name in ends), again)
+                findings = path_findings(result, facts, firewalls, drops=drops)
             return PathReport(result, with_hypervisor_filter(findings, result, snapshots))
+
+    async def _repeat(self, pair: EndpointPair, hosts: Mapping[str, RunHost], progress: Progress) -> None:
+        """The same packets once more, fewer of them, for the drop monitors of both hosts."""
+        progress("repeating the test while both kernels tell what they drop")
+        run = PathRun(pair, hosts, ports=(self.request.port, self.request.port), short=True)
+        await _carry_out(run, TrafficInbox(hosts, tuple(hosts)), lambda _: None)
 
 
 async def _carry_out(run: PathRun, inbox: TrafficInbox, progress: Progress) -> None:

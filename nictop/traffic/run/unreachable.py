@@ -167,7 +167,7 @@ def _separated(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Failure
         return
     upper = f"{clean(found.upper.name)} of {clean(found.upper_host)}, a {clean(found.upper.kind or '')}"
     if found.lower is None:
-        sentence = f"{upper} of mode {clean(found.mode)}, reaches no other one of its NIC, by design; set mode bridge"
+        sentence = f"{upper} of mode {clean(found.mode)}, reaches no other one of that NIC, by design: mode bridge"
     else:
         below = f"{clean(found.lower.name)} of {clean(found.lower_host)}"
         sentence = (
@@ -269,8 +269,8 @@ def _silent_gateway(end: _RunSide, gateway: str, nic: str) -> Failure:
     state = end.path.neighbour if end.path is not None else ""
     return Failure(
         "no_neighbour",
-        f"the gateway {gateway}, by which {clean(end.here.host)} sends to {end.there.address}, does not answer on {nic} "
-        f"(neighbour {state}); possible: wrong gateway, router down, another VLAN",
+        f"the gateway {gateway}, by which {clean(end.here.host)} sends to {end.there.address}, does not answer on {nic}"
+        f" (neighbour {state}); possible: wrong gateway, router down, another VLAN",
         (str(command("ip", "neighbour", "show", "to", gateway)),),
         end.here.host,
     )

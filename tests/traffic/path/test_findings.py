@@ -7,6 +7,9 @@ from dataclasses import replace
 import pytest
 
 from nictop.probe.records import (
+    DropFlow,
+    DropGroup,
+    DropReport,
     IcmpError,
     LossCount,
     PathListener,
@@ -172,6 +175,22 @@ def test_counter_that_explains_what_is_lost() -> None:
     assert {one.rule for one in found(losing(LossCount("link", "rx_dropped", 900, 2)))} == {"path_firewall"}, (
         "it counts what nobody misses, too"
     )
+
+
+def test_drop_reasons_of_the_kernel_are_evidence() -> None:
+    """Of packets between the two addresses only, and no drops that lose nothing."""
+    flows = (DropFlow("udp", ADDRESS["a"], ADDRESS["b"], 40000, 5), DropFlow("udp", "192.0.2.99", ADDRESS["b"], 53, 9))
+    groups = (
+        DropGroup("NETFILTER_DROP", "nft_do_chain", 2, 14, 900, flows=flows),
+        DropGroup("NETFILTER_DROP", "nft_do_chain", 2, 9, 900, flows=flows[1:]),
+    )
+    drops = {"b": DropReport("complete", "", 8.0, 23, groups)}
+    result = PathResult(1.0, "", 0, (losing(), healthy("b", "a")))
+    (one,) = path_findings(result, FACTS, drops=drops)
+    texts = [each.value for each in one.evidence if each.what == "dropped by the kernel of b"]
+    assert len(texts) == 1 and texts[0].startswith("5 packets: NETFILTER_DROP in nft_do_chain. "), texts
+    (one,) = path_findings(result, FACTS)
+    assert "dropped by the kernel of b" not in {each.what for each in one.evidence}
 
 
 def test_wrong_checksums_of_few_packets_are_others() -> None:

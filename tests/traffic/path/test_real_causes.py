@@ -46,6 +46,7 @@ async def both() -> AsyncIterator[Pair]:
     async with pair(None) as made:
         add_veth(made.client, made.server, wire=SECOND, net=1)
         await made.wait_for_link(SECOND)
+        await refreshed(made)
         yield made
 
 

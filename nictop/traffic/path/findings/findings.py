@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from nictop.probe.records import Firewalls
+from nictop.probe.records import DropReport, Firewalls
 from nictop.rules.finding import SEVERITIES, Evidence, Finding
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.findings.losses import attributed, loss_evidence, text_of
@@ -49,9 +49,10 @@ def path_findings(
     facts: Mapping[str, HostFacts],
     firewalls: Mapping[str, Firewalls] | None = None,
     protocols: tuple[Protocol, ...] = PROTOCOLS,
+    drops: Mapping[str, DropReport] | None = None,
 ) -> tuple[Finding, ...]:
     """`facts` and `firewalls`: by host; both ends must be in `facts`. `protocols`: those that must pass the
-    firewalls."""
+    firewalls. `drops`: host → what its kernel dropped while the test was repeated."""
     found: dict[tuple[str, str, str, str], Finding] = {}
     first, second = result.directions
     for direction, back in ((first, second), (second, first)):
@@ -59,7 +60,9 @@ def path_findings(
             continue
         sender, receiver = facts[direction.sender.host], facts[direction.receiver.host]
         known, own = ((firewalls or {}).get(end.host) for end in (direction.receiver, direction.sender))
-        tested = TestedDirection(result, direction, back, direction.test, sender, receiver, known, protocols, own)
+        tested = TestedDirection(
+            result, direction, back, direction.test, sender, receiver, known, protocols, own, drops or {}
+        )
         for finding in _findings(tested):
             found.setdefault((finding.rule, finding.host, finding.subject, finding.title), finding)
     order = sorted(found.values(), key=lambda one: SEVERITIES.index(one.severity))

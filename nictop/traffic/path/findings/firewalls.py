@@ -9,6 +9,7 @@ from nictop.model.text.words import count_noun
 from nictop.probe.records import ReceivedPackets
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import stored_line
+from nictop.traffic.path.findings.losses import loss_evidence
 from nictop.traffic.path.findings.tested_direction import (
     ANSWERS,
     PROTOCOL_NAMES,
@@ -103,6 +104,7 @@ def _firewall_finding(
     if arrived is not None:
         seen = sum(one.packets for one in arrived if one.protocol in protocols)
         evidence.append(Evidence(f"arrived at {tested.receiver.host}", count_noun(seen, "packet"), "packet socket"))
+    evidence += loss_evidence(tested)
     severity: Severity = "warning" if tested.is_requested_port and not is_icmp else "info"
     fixes: tuple[Fix, ...] = ()
     if tested.is_requested_port and not is_icmp and kind != "blocked":

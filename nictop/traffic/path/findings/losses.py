@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from nictop.model.text.words import count_noun
 from nictop.probe.records import LossCount
 from nictop.rules.finding import Evidence
 from nictop.rules.host import HostFacts
 from nictop.traffic.analysis.counted_losses import loss_source, loss_text, names_a_cause, related_links
+from nictop.traffic.drops.reasons import reason_of
 from nictop.traffic.path.findings.tested_direction import PROTOCOLS, TestedDirection
 
 MAX_LISTED = 4
@@ -31,8 +33,8 @@ def losses_of(tested: TestedDirection, *, receiver: bool) -> tuple[LossCount, ..
 
 
 def loss_evidence(tested: TestedDirection) -> tuple[Evidence, ...]:
-    """What both ends counted as lost meanwhile, the sender first."""
-    return tuple(
+    """What both ends counted as lost meanwhile, the sender first, and what their kernels dropped."""
+    counted = tuple(
         Evidence(f"counted by {host.name}", text_of(host, one), source_of(host, one))
         for host, counts in (
             (tested.host, losses_of(tested, receiver=False)),
@@ -40,6 +42,23 @@ def loss_evidence(tested: TestedDirection) -> tuple[Evidence, ...]:
         )
         for one in listed(counts)
     )
+    return (*drop_evidence(tested), *counted)
+
+
+def drop_evidence(tested: TestedDirection) -> tuple[Evidence, ...]:
+    """What the kernels of both ends dropped of the packets between the two addresses, with the reason."""
+    addresses = {end.address.partition("%")[0] for end in (tested.sender, tested.receiver)}
+    found = []
+    for host, report in tested.drops.items():
+        for group in report.groups:
+            reason = reason_of(group)
+            packets = sum(one.packets for one in group.flows if {one.source, one.destination} == addresses)
+            if packets and reason.kind != "expected":
+                text = (
+                    f"{count_noun(packets, 'packet')}: {group.reason or 'no reason'} in {group.place}. {reason.meaning}"
+                )
+                found.append(Evidence(f"dropped by the kernel of {host}", text, "nictop drops, test repeated"))
+    return tuple(found[:MAX_LISTED])
 
 
 def listed(counts: Iterable[LossCount]) -> Sequence[LossCount]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
-from nictop.probe.records import Firewalls, Link, PathTest, ReceivedPackets
+from nictop.probe.records import DropReport, Firewalls, Link, PathTest, ReceivedPackets
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.outcomes import Outcome, outcome_of
@@ -46,6 +47,8 @@ class TestedDirection:
     """Those that must pass the firewalls."""
     own_firewalls: Firewalls | None = None
     """Of the sender."""
+    drops: Mapping[str, DropReport] = field(default_factory=dict)
+    """Host → what its kernel dropped while the test was repeated."""
 
     @property
     def sender(self) -> PathEnd:

@@ -16,7 +16,14 @@ from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.findings.firewalls import firewall_findings
-from nictop.traffic.path.findings.losses import attributed, source_of, text_of, unanswered_packets, wrong_checksums
+from nictop.traffic.path.findings.losses import (
+    attributed,
+    loss_evidence,
+    source_of,
+    text_of,
+    unanswered_packets,
+    wrong_checksums,
+)
 from nictop.traffic.path.findings.tested_direction import PROTOCOL_NAMES, TestedDirection, path_finding
 from nictop.traffic.path.outcomes import outcome_of
 
@@ -117,7 +124,12 @@ def dropped_finding(tested: TestedDirection, protocols: Sequence[str], host: Hos
 def _only_icmp(tested: TestedDirection) -> Finding:
     here, there = tested.host.name, tested.peer.name
     tunnel = next((one for one in (tested.link, _peer_link(tested)) if one is not None and is_tunnel(one)), None)
-    evidence = [*_arrivals(tested), *_firewall_evidence(tested), *_offload_evidence(tested.host, tested.link)]
+    evidence = [
+        *_arrivals(tested),
+        *loss_evidence(tested),
+        *_firewall_evidence(tested),
+        *_offload_evidence(tested.host, tested.link),
+    ]
     possible = "a filter between the hosts that lets only ICMP pass (security group, ACL, firewall of a hypervisor)"
     if tunnel is not None:
         why = (

@@ -1,0 +1,60 @@
+"""Why the kernels of both ends drop packets of a path test: the drop monitor while the test is repeated.
+
+Only as root, in the initial network namespace, and only for a test whose losses no counter explains: the monitor slows
+a host that drops many packets.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import ExitStack
+
+from nictop.hosts.session import until
+from nictop.probe.records import DropReport, TrafficLine, TrafficRequest
+from nictop.traffic.run.host import RunHost, TrafficItem
+
+MONITOR_SECONDS = 8.0
+"""A repeated test without an answer takes three."""
+REFUSAL_SECONDS = 1.0
+"""For a probe to say that its kernel does not offer it."""
+END_SECONDS = 10.0
+"""For the kernel to stop it."""
+USABLE_STATES = ("complete", "stopped")
+
+
+async def read_drop_reasons(hosts: Iterable[RunHost], repeat: Callable[[], Awaitable[object]]) -> dict[str, DropReport]:
+    """Host → what it dropped during `repeat`; without hosts whose kernel or rights do not offer it."""
+    monitored = [host for host in hosts if _is_root(host)]
+    identity = f"{uuid.uuid4().hex[:12]}-drops"
+    replies: dict[str, TrafficLine] = {}
+
+    def take(name: str, item: TrafficItem) -> None:
+        if isinstance(item, TrafficLine) and item.id == identity and item.kind in ("drops", "failed"):
+            replies[name] = item
+
+    def all_answered() -> bool:
+        return len(replies) == len(monitored)
+
+    sessions = [host.session for host in monitored]
+    with ExitStack() as stack:
+        for host in monitored:
+            stack.callback(host.subscribe(take))
+        try:
+            for host in monitored:
+                await host.request(TrafficRequest(identity, "drops", deadline=MONITOR_SECONDS))
+            if not monitored or await until(sessions, all_answered, REFUSAL_SECONDS):
+                return {}
+            await repeat()
+            await until(sessions, all_answered, MONITOR_SECONDS + END_SECONDS)
+        finally:
+            for host in monitored:
+                if host.name not in replies and not host.session.is_unreachable:
+                    await host.request(TrafficRequest(identity, "stop"))
+    reports = {name: line.drops for name, line in replies.items()}
+    return {name: one for name, one in reports.items() if one is not None and one.state in USABLE_STATES}
+
+
+def _is_root(host: RunHost) -> bool:
+    hello = host.snapshot.hello
+    return hello is not None and hello.euid == 0
