@@ -18,8 +18,9 @@ FAMILY: Family = "profiles and names"
 PASSTHROUGH_DRIVERS = ("vfio-pci", "pci-stub", "xen-pciback", "pciback")
 BOOT_CLOCK_ERROR = 60.0
 """Seconds by which the time of day may have been set after boot."""
-USB_NAME = re.compile(r"enx[0-9a-f]{12}|en[a-z0-9]*u[0-9][a-z0-9]*|usb[0-9]+")
-"""Names of USB NICs (systemd.net-naming-scheme(7)), which are unplugged with a dock."""
+USB_PREFIXES = ("enx", "usb")
+USB_PORT = re.compile(r"u[0-9]")
+"""In names of USB NICs, ``enp0s20f0u1`` (systemd.net-naming-scheme(7)); they are unplugged with a dock."""
 MIN_WALL = 1e9
 """Seconds since the epoch: a clock before 2001 is not set."""
 
@@ -70,13 +71,17 @@ def _missing_nic(host: HostFacts, profile: Profile) -> str:
     return host.profiles.missing_binding(profile)
 
 
+def _is_usb_name(name: str) -> bool:
+    return name.startswith(USB_PREFIXES) or (name.startswith("en") and USB_PORT.search(name) is not None)
+
+
 def _lost(host: HostFacts, profile: Profile, missing: str) -> Finding:
     reserved = [one.address for one in host.snapshot.pci if one.driver in PASSTHROUGH_DRIVERS]
     binding = profile.interface_name or profile.mac_address or ""
     addresses = ", ".join((*profile.ipv4.addresses, *profile.ipv6.addresses))
     off, on = (modify(host, profile, "connection.autoconnect", word) for word in ("no", "yes"))
     return host_finding(
-        "info" if reserved or USB_NAME.fullmatch(binding) else "warning",
+        "info" if reserved or _is_usb_name(binding) else "warning",
         host,
         profile.id,
         f"its NIC is gone: {binding} was in use since boot",

@@ -82,9 +82,9 @@ def answering(host: HostFacts, link: Link, family: str) -> list[Neighbour]:
 
 
 def age_text(entry: Neighbour) -> str:
-    """``failed, 12 s ago``"""
+    """``failed (12 s ago)``"""
     age = entry.since_update
-    return entry.nud_state if age is None else f"{entry.nud_state}, since {duration_text(age)}"
+    return entry.nud_state if age is None else f"{entry.nud_state} ({duration_text(age)} ago)"
 
 
 def duration_text(seconds: float) -> str:

@@ -95,7 +95,7 @@ def other_gateway_fixes(host: HostFacts, link: Link, route: TableRoute) -> tuple
         return (Fix("here", f"Correct the gateway on {source}", (), True, note="Then renew the lease, or wait."),)
     now = Fix(
         "here",
-        "Set another gateway now",
+        "Set another gateway now" if old else "Set a gateway now",
         (change_route("replace", route, link, gateway=GATEWAY_PLACEHOLDER),),
         False,
         (change_route("replace", _acceptable(host, link, route), link),),

@@ -44,6 +44,7 @@ MIN_FAILED = 2
         "vf_has_no_room_for_more_addresses",
     ),
     needs=("addresses", "pci.physical_function", "routing.neighbours"),
+    uses=("ethtool.driver", "pci.driver"),
 )
 def ipv6_fails_on_a_virtual_function(hosts: Sequence[HostFacts]) -> Outcomes:
     """On a VF no IPv6 neighbour answers, while IPv4 neighbours do.
