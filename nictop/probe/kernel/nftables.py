@@ -16,7 +16,8 @@ from nictop.probe.kernel.sysfs import read_text
 
 NETLINK_NETFILTER = 12
 NFNL_SUBSYS_NFTABLES = 10
-NFT_MSG_GETCHAIN, NFT_MSG_GETRULE, NFT_MSG_GETSETELEM = 4, 7, 13
+NFT_MSG_GETTABLE, NFT_MSG_GETCHAIN, NFT_MSG_GETRULE, NFT_MSG_GETSETELEM = 1, 4, 7, 13
+NFTA_TABLE_NAME, NFTA_TABLE_FLAGS, NFT_TABLE_F_DORMANT = 1, 2, 0x1
 NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME, NFTA_CHAIN_HOOK, NFTA_CHAIN_POLICY, NFTA_CHAIN_TYPE = 1, 3, 4, 5, 7
 NFTA_CHAIN_COUNTERS = 8
 NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_HOOK_DEV, NFTA_HOOK_DEVS = 1, 2, 3, 4
@@ -117,6 +118,15 @@ def parse_chain(body: bytes) -> Chain | None:
         policy="drop" if number(fields.get(NFTA_CHAIN_POLICY)) == NF_DROP else "accept",
         packets=number(counted.get(COUNTER_PACKETS)),
     )
+
+
+def parse_dormant_table(body: bytes) -> tuple[int, str] | None:
+    """(family, name) of a table whose chains are switched off; None: another one."""
+    if len(body) < NFGENMSG.size:
+        return None
+    fields = dict(netlink.iter_attributes(body[NFGENMSG.size :]))
+    is_dormant = (number(fields.get(NFTA_TABLE_FLAGS)) or 0) & NFT_TABLE_F_DORMANT
+    return (NFGENMSG.unpack_from(body)[0], netlink.text(fields.get(NFTA_TABLE_NAME, b""))) if is_dormant else None
 
 
 def signed(value: bytes | None) -> int:

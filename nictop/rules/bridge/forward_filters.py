@@ -47,6 +47,15 @@ UDEV_RULE = (
     'ACTION=="add", SUBSYSTEM=="module", KERNEL=="br_netfilter", '
     'RUN+="/lib/systemd/systemd-sysctl --prefix=/net/bridge"'
 )
+FIREWALLD_TABLE = "firewalld"
+FIREWALLD_FIX = Fix(
+    "here",
+    "Let firewalld forward it",
+    (),
+    persistent=True,
+    note="firewalld may own its table, which nft cannot change then. Put the bridge into a zone with forwarding "
+    "(firewall-cmd --permanent --zone=ZONE --add-interface=BRIDGE --add-forward), or add a policy between the zones.",
+)
 CHAIN_NOTE = "Add the rule also where the chain is created: /etc/nftables.conf, /etc/iptables, a firewall."
 DOCKER_FIX = Fix(
     "here",
@@ -287,6 +296,9 @@ def _accept_fix(host: HostFacts, found: BridgeFilter) -> Iterator[Fix]:
     chains = host.inventory.filters.chains
     places = [one for family in found.refusals for one in places_to_accept(host.snapshot, found, family, USER_CHAIN)]
     places = list(dict.fromkeys(places))
+    if any(chain.table == FIREWALLD_TABLE for chain in places):
+        yield FIREWALLD_FIX
+        return
     now: list[Step] = []
     undo: list[Step] = []
     for chain in places:
@@ -400,6 +412,9 @@ def _routed_fixes(host: HostFacts, found: RoutedRefusal) -> Iterator[Fix]:
     same = (base.backend, base.family, base.table)
     user = [one for one in chains if one.name == USER_CHAIN and (one.backend, one.family, one.table) == same]
     chain = user[0] if user else base
+    if chain.table == FIREWALLD_TABLE:
+        yield FIREWALLD_FIX
+        return
     program = _program(chain, chains)
     states = ("-m", "conntrack", "--ctstate", "RELATED,ESTABLISHED")
     now: tuple[Step, ...]

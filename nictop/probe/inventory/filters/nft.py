@@ -84,13 +84,14 @@ def read_nft_chains(
 
 
 def _read(kernel: NetlinkSocket, names: Mapping[int, str]) -> tuple[tuple[PacketChain, ...], dict[str, Unreadable]]:
+    dormant = set(map(nftables.parse_dormant_table, nftables.dump(kernel, nftables.NFT_MSG_GETTABLE)))
     try:
         bodies = nftables.bounded_dump(kernel, nftables.NFT_MSG_GETCHAIN, 0, b"", MAX_ALL_CHAINS)
     except nftables.TooMany as error:
         raise Incomplete(f"more than {MAX_ALL_CHAINS} chains") from error
     parsed = (nftables.parse_chain(body) for body in bodies)
     chains = {(one.family, one.table, one.name): one for one in parsed if one is not None}
-    base = [key for key, one in chains.items() if hook_of(one)]
+    base = [key for key, one in chains.items() if hook_of(one) and key[:2] not in dormant]
     base.sort(key=lambda key: (hook_of(chains[key]), chains[key].priority, key))
     forward = [key for key in base if hook_of(chains[key]) == "forward"]
     reader = _RuleReader(kernel, names)

@@ -231,6 +231,16 @@ def test_so_many_rules(namespace: Namespace, count: int, is_read: bool) -> None:
     assert trouble is None
 
 
+@pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")
+def test_a_table_that_is_switched_off(namespace: Namespace) -> None:
+    chain = "chain f { type filter hook forward priority 0; policy drop; }"
+    namespace.run(
+        ["nft", "-f", "-"], input=f"table ip off {{\nflags dormant\n{chain}\n}}\ntable ip on {{\n{chain}\n}}\n"
+    )
+    found, _ = read(namespace)
+    assert [one.table for one in found.chains] == ["on"]
+
+
 def test_an_ordinary_user_may_not_read_them(namespace: Namespace) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can drop privileges")
