@@ -38,6 +38,9 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("sysctl -w *", NOT_ROLLED_BACK),
     ("sysctl *", ONLY_SHOWS),
     ("sed -i *", FILE),
+    ("cp -p *", FILE),
+    ("firewall-cmd *", "it changes the firewall, which nictop does not roll back"),
+    ("nmcli device reapply *", "it sets what is stored in the profile, and what it replaces is not stored"),
     ("grubby *", FILE),
     ("mkdir *", FILE),
     ("rm *", DELETED),
@@ -65,7 +68,10 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("ethtool -[!LGKCp]*", NOT_ROLLED_BACK),
     ("/usr/bin/google_set_multiqueue", NOT_ROLLED_BACK),
     *((f"{program} *", NOT_ROLLED_BACK) for program in ("devlink", "tc")),
-    *((f"{program} *", SYSTEM) for program in ("apt", "dnf", "zypper", "modprobe", "systemctl", "virsh", "qm", "ifup")),
+    *(
+        (f"{program} *", SYSTEM)
+        for program in ("apt", "dnf", "zypper", "modprobe", "systemctl", "virsh", "qm", "ifup", "ifreload")
+    ),
     *((f"{program} *", SYSTEM) for program in ("cpupower", "tuned-adm", "networkctl", "mstconfig")),
 )
 """Pattern (`fnmatch`) of the words of a command, separated by blanks → reason. The first that matches."""
