@@ -84,6 +84,21 @@ async def test_temporary_directory_is_full(tmp_path: Path) -> None:
     assert note.startswith("iperf3 on b ") and f"{full} is full" in note, note
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "iperf3: error - unable to create a new stream: No such file or directory",  # esnet/iperf#1201
+        "iperf3: error - failed to read /dev/urandom: Bad address",  # esnet/iperf#987
+    ],
+)
+def test_temporary_directory_that_does_not_exist(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    assert deaths.why_it_died(None, [line], None) == f"{tmp_path}/missing does not exist"
+    assert deaths.why_it_died(None, ["iperf3: error - unable to connect"], None) == "", "it need not be the cause"
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert deaths.why_it_died(None, [line], None) == ""
+
+
 def test_causes() -> None:
     assert deaths.start_error_text(os.strerror(8)) == "Exec format error: made for another machine, or no program"
     assert deaths.start_error_text("anything else") == "anything else"

@@ -1,9 +1,10 @@
 """Why a generator died: evidence of its host for the signal or status with which it ended.
 
-Reads the free space of the directory for temporary files, in which iperf3 maps the buffer of each stream
-(esnet/iperf, src/iperf_api.c, iperf_new_stream: TMPDIR, TEMP, TMP, else /tmp; a page for which there is no space gives
-SIGBUS), and the number of processes that the kernel killed for lack of memory (oom_kill in /proc/vmstat, Linux 4.13).
-What is not known is not said. Imported by the probe with its generators: it imports nothing of the records.
+Reads the free space of the directory for temporary files, in which iperf3 maps the buffer of each stream (esnet/iperf,
+src/iperf_api.c, iperf_new_stream: TMPDIR, TEMP, TMP, else /tmp; a page for which there is no space gives SIGBUS, or
+EFAULT in read(2): esnet/iperf#987, #1201), and the number of processes that the kernel killed for lack of memory
+(oom_kill in /proc/vmstat, Linux 4.13). What is not known is not said. Imported by the probe with its generators: it
+imports nothing of the records.
 """
 
 from __future__ import annotations
@@ -87,12 +88,16 @@ def why_it_died(number: int | None, stderr: Iterable[str], kills: int | None, pr
 
 
 def full_temporary_directory() -> str:
-    """``/tmp is full``; "" if it is not, or cannot be read."""
+    """``/tmp is full``, or why no file can be made there; "" if one can, or if that cannot be read."""
     folder = next((os.environ[name] for name in TEMPORARY_VARIABLES if os.environ.get(name)), "/tmp")
     try:
         found = os.statvfs(folder)
+    except FileNotFoundError:
+        return f"{folder} does not exist"
     except OSError:
         return ""
+    if found.f_flag & os.ST_RDONLY:
+        return f"{folder} is read-only"
     if found.f_bavail == 0 and found.f_blocks:
         return f"{folder} is full"
     if found.f_favail == 0 and found.f_files:

@@ -65,6 +65,7 @@ class ChosenNic:
 
     ifindex: int
     name: str
+    """Empty: not known."""
     begin: float
     """Start of the axis on the clock of the host (CLOCK_MONOTONIC)."""
     changes: tuple[LinkChange, ...] = ()
@@ -80,32 +81,33 @@ def nic_incidents(
         snapshot = snapshots.get(host)
         if snapshot is None:
             continue
-        found += _of_changes(host, nic, seconds)
         link = snapshot.links.get(nic.ifindex)
+        shown = nic.name or (link.name if link is not None else f"ifindex {nic.ifindex}")
+        found += _of_changes(host, nic, shown, seconds)
         if link is not None:
             entries = _during(snapshot.kernel_log.of_link(link), nic.begin, nic.begin + seconds)
-            found += [NicIncident(host, nic.name, one.time - nic.begin, one.known.meaning, one.text) for one in entries]
+            found += [NicIncident(host, shown, one.time - nic.begin, one.known.meaning, one.text) for one in entries]
     order = list(WORDS)
     return tuple(sorted(found, key=lambda one: (round(one.second), order.index(one.meaning))))
 
 
-def _of_changes(host: str, nic: ChosenNic, seconds: float) -> Iterator[NicIncident]:
-    """The first incident of each kind."""
-    name, seen = nic.name, set()
+def _of_changes(host: str, nic: ChosenNic, shown: str, seconds: float) -> Iterator[NicIncident]:
+    """The first incident of each kind. `shown`: name of the NIC in them."""
+    name, seen = nic.name, set[Event]()
     for change in nic.changes:
         if change.ifindex != nic.ifindex or not nic.begin <= change.time <= nic.begin + seconds:
             continue
         event = _event(change, name)
         if event is not None and event not in seen:
             seen.add(event)
-            yield NicIncident(host, nic.name, change.time - nic.begin, event, change.name if event == "renamed" else "")
+            yield NicIncident(host, shown, change.time - nic.begin, event, change.name if event == "renamed" else "")
         name = change.name
 
 
 def _event(change: LinkChange, name: str) -> Event | None:
     if change.gone:
         return "removed"
-    if change.name != name:
+    if name and change.name != name:
         return "renamed"
     if not change.flags & IFF_UP:
         return "set_down"
