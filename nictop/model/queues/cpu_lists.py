@@ -7,6 +7,7 @@ exception.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from nictop.limits import MAX_CPU_LIST_CHARS, MAX_CPUS
 
@@ -41,6 +42,7 @@ def _number(text: str) -> int | None:
     return number if number < MAX_CPUS else None
 
 
+@lru_cache(maxsize=1024)  # of each queue, for each diagnosis
 def parse_cpu_mask(text: str | None) -> tuple[int, ...] | None:
     """The CPUs of a mask, in ascending order. The last group is CPUs 0 to 31, with CPU 0 in the lowest bit (``%*pb``):
     ``1,00000000`` → (32,). None: no text, or not a valid mask."""

@@ -76,7 +76,8 @@ def two_profiles_compete(host: HostFacts) -> Outcomes:
 
 def _conflicting_profiles(host: HostFacts, link: Link) -> list[Profile]:
     """Profiles for a link that have the same priority as the first one and differ from it, and that one."""
-    if sum(one.autoconnect for one in host.profiles.candidates(link)) < 2:
+    candidates = host.profiles.candidates(link)
+    if len(candidates) < 2 or sum(one.autoconnect for one in candidates) < 2:
         return []
     found = [one.profile for one in host.profiles.user_profiles(link) if _connects(one)]
     found = [one for one in found if one.autoconnect_priority == found[0].autoconnect_priority]
