@@ -44,7 +44,7 @@ class SharedCpu(NamedTuple):
     "interrupts and softirqs",
     "warning",
     yields_to=("one_processor_takes_all_interrupts", "nothing_spreads_interrupts"),
-    uses=("counters.interrupts", "counters.links", "counters.cpus", "interrupts"),
+    uses=("counters.interrupts", "counters.links", "counters.cpus", "counters.softnet", "interrupts"),
 )
 def interrupts_share_a_full_processor(host: HostFacts) -> Outcomes:
     """The interrupts of a NIC all go to one CPU, and programs use nearly all time of that CPU.
