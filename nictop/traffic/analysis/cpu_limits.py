@@ -79,7 +79,7 @@ def throttled(result: Result, flow: Flow) -> Judgement:
             f"CPU limit of cgroup {clean(longest.where)} on {clean(host)}: its threads waited {units.duration(waited)}"
         )
         if waited >= THROTTLED_SHARE * seconds:
-            return Judgement(f"{text} in {seconds:.0f} s (cpu.max)")
+            return Judgement(f"{text} (cpu.max), in a run of {seconds:.0f} s")
         possible.append(text)
     return Judgement("", (), tuple(possible))
 

@@ -10,12 +10,13 @@ from nictop.model.devices.ceiling import Ceiling
 from nictop.model.devices.netdevs import End
 from nictop.probe.records import Qdisc
 from nictop.traffic.analysis.bottleneck import bottleneck
+from nictop.traffic.analysis.counted_losses import CountedLoss
 from nictop.traffic.analysis.cpu_load import BusyCpu, Machine, ThreadLoad
 from nictop.traffic.analysis.path_limits import reachable_rate
 from nictop.traffic.analysis.path_proof import Carried, HostProof, PathProof
 from nictop.traffic.analysis.setup_facts import NicSetup, SendQueueing
 from nictop.traffic.generators.intervals import Total
-from nictop.traffic.results.result import Result, SocketFigures
+from nictop.traffic.results.result import Flow, Result, SocketFigures
 from nictop.traffic.run.failures import Failure
 from tests.traffic.plans import PLAN
 from tests.traffic.runs import flow, load, result
@@ -611,3 +612,61 @@ def test_a_direction_in_which_nothing_arrived() -> None:
 def test_the_other_direction_does_not_hide_it() -> None:
     lost = replace(flow(5.0, received=NOTHING), sender="b", receiver="a", sent=None)
     assert bottleneck(result(flows=(flow(9.4), lost))) == "nothing arrived from b to a"
+
+
+def many_lost(share: float) -> Result:
+    """A TCP run that retransmits that share of its segments, with a congestion window that is not full."""
+    segments = 5e9 * 10 / 8 / 1448
+    flows = (flow(5.0, retransmits=round(segments * share / (1 - share))),)
+    return result(flows=flows, sockets=(replace(FREE_CWND, rtt=100),))
+
+
+def test_formulas_exclude_nothing_above_their_range() -> None:
+    """36 % loss was excluded, because a formula without timeouts gives a high rate at a short round trip."""
+    found = bottleneck(many_lost(0.36), SETUPS)
+    excluded = found.partition("; excluded: ")[2]
+    assert "retransmits" not in excluded and "packet loss: retransmits 36 %, TCP waits for timeouts" in found
+    assert "retransmits 1 % (" in bottleneck(many_lost(0.01), SETUPS).partition("; excluded: ")[2]
+
+
+@pytest.mark.parametrize("control", ["cubic", "bbr", "dctcp"])
+def test_counter_says_where_packets_were_lost(control: str) -> None:
+    """The tc filters at ingress of the receiver: an ingress policer is named before the network."""
+    run = many_lost(0.36)
+    lost = run.flows[0].retransmits or 0
+    policer = CountedLoss("b", "qdisc", "ingress", lost, "ens5", "ffff:")
+    sockets = (replace(run.sockets[0], congestion_control=control),)
+    found = bottleneck(replace(run, losses=(policer,), sockets=sockets), SETUPS)
+    assert found.startswith("b: ") and "dropped by the tc filters of ens5: retransmits 36 %" in found
+    for other in (replace(policer, on_path=False), replace(policer, count=lost // 3)):
+        unnamed = bottleneck(replace(run, losses=(other,), sockets=sockets), SETUPS)
+        assert unnamed.startswith("not determined") and "tc filters" not in unnamed
+
+
+def test_lost_datagrams_are_attributed() -> None:
+    run = result(flows=(flow(5.0, received=LOST_DATAGRAMS),), plan=UDP)
+    full = CountedLoss("b", "protocol", "Udp RcvbufErrors", 190)
+    assert "b: 190 datagrams for a full socket buffer" in bottleneck(replace(run, losses=(full,)), SETUPS)
+
+
+def test_cgroup_that_waits_for_its_cpu_limit() -> None:
+    waits = (CountedLoss("a", "cgroup", "throttled_usec", 4_000_000, where="/user.slice"),)
+    found = bottleneck(replace(result(), losses=waits), SETUPS)
+    assert found.startswith(
+        "CPU limit of cgroup /user.slice on a: its threads waited 4.00 s (cpu.max), in a run of 2 s"
+    )
+    little = (replace(waits[0], count=200_000),)
+    assert "possible: CPU limit of cgroup /user.slice" in bottleneck(replace(result(), losses=little), SETUPS)
+    assert "cgroup" not in bottleneck(replace(result(), losses=(replace(waits[0], count=3000),)), SETUPS)
+
+
+def test_run_in_which_nothing_arrived_says_what_was_counted() -> None:
+    none = Total(False, False, 10.0, 0.0, packets=0, lost=0)
+    fragments = (CountedLoss("b", "protocol", "Ip ReasmReqds", 157), CountedLoss("b", "softnet", "dropped", 3))
+    run = replace(result(flows=(flow(0.0, received=none),), plan=UDP), losses=fragments)
+    assert not run.has_carried and bottleneck(run, SETUPS) == (
+        "nothing arrived from a to b; b received 157 fragments and not one complete packet: other fragments are "
+        "dropped, on the way or by a filter of b; b: 3 packets for a full backlog (net.core.netdev_max_backlog)"
+    )
+    unknown = replace(result(), flows=(Flow("a", "b", None, None),))
+    assert not unknown.has_carried, "no total and no interval: it is not known that anything arrived"
