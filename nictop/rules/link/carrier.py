@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
+from nictop.probe.inventory.machine.message_table import TABLE
 from nictop.probe.records import Link
 from nictop.rules.bond.port_links import ports_of_unknown_speed
 from nictop.rules.finding import Evidence, Fix
@@ -36,6 +37,12 @@ WIRELESS_PREFIXES = ("wl", "ww")
 """Names of Wi-Fi and mobile NICs, systemd.net-naming-scheme(7)."""
 EEE_SPEEDS = (2500,)
 """Mb/s at which igc loses its link with Energy Efficient Ethernet; vyos/vyos-build#366."""
+
+
+DRIVERS_THAT_LOG_LOSSES = frozenset(one.driver for one in TABLE if one.meaning == "link_lost") - {"any"}
+"""All but those whose texts are of a library."""
+CREATION_SECONDS = 60.0
+"""Until a netdev is renamed, which the kernel logs, after it was made."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,8 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
     for other NICs it is the quickest test.
 
     Not reported: losses after which the link was set up ("adding VLAN 0 to HW filter", logged if 8021q is loaded), as
-    who sets a link down takes its carrier; a port that a bond keeps down for another reason. Of a port the mean is at
+    who sets a link down takes its carrier; changes of the carrier since boot of which a driver that logs each loss has
+    logged none, for the same reason; a port that a bond keeps down for another reason. Of a port the mean is at
     most what the bond has counted: adding a port to a bond sets it down and up.
 
     Sources: kernel Documentation/ABI/testing/sysfs-class-net; rezolus, network_carrier_changes; Intel's advice on I225
@@ -146,7 +154,7 @@ def _set_up_again(host: HostFacts, link: Link, since: float, within: float) -> i
 
 def _mean_losses(host: HostFacts, link: Link) -> Losses | None:
     changes = link.carrier_changes or 0
-    if changes // 2 < MIN_LOSSES_PER_HOUR + 2:
+    if changes // 2 < MIN_LOSSES_PER_HOUR + 2 or _log_has_no_loss(host, link):
         return None
     age = host.inventory.time - (link.created or 0.0)
     hours = max(age / HOUR_SECONDS, MIN_MEAN_HOURS)
@@ -158,6 +166,16 @@ def _mean_losses(host: HostFacts, link: Link) -> Losses | None:
     text = units.duration(age)
     period = f"in {text} of uptime" if link.created is None else f"in the {text} since it was created"
     return Losses(losses, False, period, "carrier_changes")
+
+
+def _log_has_no_loss(host: HostFacts, link: Link) -> bool:
+    """The driver logs each loss of the carrier of a link that is up, and the log, which reaches back to the creation of
+    the netdev, has none: somebody has set the link down and up."""
+    log = host.snapshot.kernel_log
+    if link_driver(link) not in DRIVERS_THAT_LOG_LOSSES or not log.entries:
+        return False
+    reaches_back = log.entries[0].time <= (link.created or 0.0) + CREATION_SECONDS
+    return reaches_back and link_messages(host, link, "link_lost", within=math.inf) is None
 
 
 def _saving_cause(link: Link) -> str | None:
