@@ -12,11 +12,14 @@ from nictop.probe.inventory.links.qdisc_messages import SCHEDULER_TICK_SECONDS, 
 from nictop.probe.kernel.netlink import iter_attributes, text
 from nictop.probe.records import TcAction, TcFilter
 
-TCA_KIND, TCA_OPTIONS = 1, 2
+TCA_KIND, TCA_OPTIONS, TCA_STATS = 1, 2, 3
 ACTIONS_OF_KIND = {"u32": 7, "flower": 3, "matchall": 2, "bpf": 1, "basic": 3, "fw": 4, "cgroup": 1, "flow": 13}
 """TCA_*_ACT"""
 POLICE_OF_KIND = {"u32": 6, "bpf": 2, "fw": 2}
-"""TCA_*_POLICE: a policer that is no action, from old programs."""
+"""TCA_*_POLICE: a policer that is no action, from old programs and ``tc filter … police``; its statistics are those of the
+message (tcf_exts_dump_stats)."""
+TC_STATS = struct.Struct("=QII")
+"""Begin of struct tc_stats: bytes, packets, drops."""
 TCA_U32_SEL, TCA_BPF_NAME = 5, 7
 TC_U32_SEL = struct.Struct("=BBBxHHhhI")
 TC_U32_KEY = struct.Struct("=IIii")
@@ -49,7 +52,7 @@ def parse_filter(payload: bytes, hook: str) -> TcFilter | None:
     if not kind or not options:
         return None
     protocol = int.from_bytes(struct.pack("=H", info & 0xFFFF), "big")
-    actions = tuple(parse_actions(options, kind))
+    actions = tuple(parse_actions(options, kind, found.get(TCA_STATS, b"")))
     place: Literal["ingress", "egress"] = "egress" if hook == "egress" else "ingress"
     is_node = kind == "u32" and TCA_U32_SEL not in options
     if is_node:
@@ -76,11 +79,11 @@ def u32_matches_all(value: bytes) -> bool:
     return not any(mask for mask, _, _, _ in keys)
 
 
-def parse_actions(options: Attributes, kind: str) -> Iterator[TcAction]:
-    """The actions of a filter of this kind, in their order."""
+def parse_actions(options: Attributes, kind: str, statistics: bytes = b"") -> Iterator[TcAction]:
+    """The actions of a filter of this kind, in their order. `statistics`: those of the filter, TCA_STATS."""
     police = options.get(POLICE_OF_KIND.get(kind, -1))
     if police is not None:
-        yield parse_police(TcAction("police"), dict(iter_attributes(police)))
+        yield parse_police(old_policer(statistics), dict(iter_attributes(police)))
     listed = list(iter_attributes(options.get(ACTIONS_OF_KIND.get(kind, -1), b"")))
     for _, value in listed[:MAX_ACTIONS]:
         fields = dict(iter_attributes(value))
@@ -90,6 +93,13 @@ def parse_actions(options: Attributes, kind: str) -> Iterator[TcAction]:
         bare = with_statistics(TcAction(name), fields.get(TCA_ACT_STATS, b""))
         parse = PARSERS.get(name)
         yield bare if parse is None else parse(bare, dict(iter_attributes(fields.get(TCA_ACT_OPTIONS, b""))))
+
+
+def old_policer(statistics: bytes) -> TcAction:
+    if len(statistics) < TC_STATS.size:
+        return TcAction("police")
+    _, packets, dropped = TC_STATS.unpack_from(statistics)
+    return TcAction("police", packets=packets, dropped=dropped)
 
 
 def with_statistics(action: TcAction, statistics: bytes) -> TcAction:

@@ -48,6 +48,17 @@ def test_a_policer() -> None:
     assert found == TcFilter("ingress", "u32", "ip", 7, matches_all=True, actions=(police_action,))
 
 
+def test_a_policer_of_an_old_filter() -> None:
+    """``tc filter add … police``: the statistics are those of the filter."""
+    parameters = struct.pack("=IiIII", 1, 2, 0, round(102_400 * 8 / 20e6 / 64e-9), 2048)
+    parameters += struct.pack("=BBHhHI", 0, 1, 0, -1, 0, 2_500_000) + bytes(12 + 12)
+    options = pack_attribute(5, MATCH_ALL) + pack_attribute(6, pack_attribute(1, parameters))
+    statistics = struct.pack("=QIIIIIII", 70_000, 700, 17, 17, 0, 0, 0, 0)
+    (found,) = [parse_filter(message("u32", options) + pack_attribute(3, statistics), "ingress")]
+    assert found is not None
+    assert found.actions == (TcAction("police", "drop", 20_000_000, 102_400, packets=700, dropped=17),)
+
+
 def test_a_policer_encoded_by_pyroute2() -> None:
     made = tcmsg()
     made["index"], made["parent"], made["info"] = 3, 0xFFFFFFF2, 1 << 16 | IP
