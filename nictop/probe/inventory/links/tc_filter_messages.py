@@ -16,8 +16,8 @@ TCA_KIND, TCA_OPTIONS, TCA_STATS = 1, 2, 3
 ACTIONS_OF_KIND = {"u32": 7, "flower": 3, "matchall": 2, "bpf": 1, "basic": 3, "fw": 4, "cgroup": 1, "flow": 13}
 """TCA_*_ACT"""
 POLICE_OF_KIND = {"u32": 6, "bpf": 2, "fw": 2}
-"""TCA_*_POLICE: a policer that is no action, from old programs and ``tc filter … police``; its statistics are those of the
-message (tcf_exts_dump_stats)."""
+"""TCA_*_POLICE: a policer that is no action, from old programs and ``tc filter … police``; its statistics are those of
+the message (tcf_exts_dump_stats)."""
 TC_STATS = struct.Struct("=QII")
 """Begin of struct tc_stats: bytes, packets, drops."""
 TCA_U32_SEL, TCA_BPF_NAME = 5, 7

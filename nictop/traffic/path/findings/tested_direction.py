@@ -22,7 +22,7 @@ ANSWERS = {
     "unreachable": "unreachable",
     "expired": "TTL exceeded",
     "no_neighbour": "no MAC address",
-    "blocked": "not sent: own filter (EPERM)",
+    "blocked": "not sent: own filter",
     "no_route": "no route",
     "failed": "not sent",
 }
