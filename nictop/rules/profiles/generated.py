@@ -84,8 +84,11 @@ def profile_is_generated(host: HostFacts) -> Outcomes:
 
 
 def _cases(host: HostFacts, manager: NetworkManager) -> Iterator[Case]:
-    """NICs that depend on a generated profile, and that profile."""
+    """NICs that depend on a generated profile, and that profile. A port of another link needs no profile: a VF below a
+    Hyper-V NIC that has one is the business of `address_on_a_lower_link`."""
     for link in host.links:
+        if link.master is not None:
+            continue
         device = manager.devices.get(link.ifindex)
         profile = host.profiles.generated(link) if device is not None and device.state > UNMANAGED else None
         if device is None or profile is None:
