@@ -15,6 +15,7 @@ DELETED = "what it deletes could not be restored exactly"
 INTERRUPTED = "routes and addresses are lost while a link is down or leaves its bond, and not all could be restored"
 ROUTES = "nictop does not change routes, which may carry its own connection"
 OTHER_ADDRESS = "with another MAC address DHCP may give another address, and the old one may not return"
+FILTERS = "nictop does not change packet filters, which may protect this host"
 NOT_ROLLED_BACK = "nictop has no rollback for this setting"
 
 REASONS: tuple[tuple[str, str], ...] = (
@@ -25,7 +26,9 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("tuned-adm active", ONLY_SHOWS),
     ("ip link show*", ONLY_SHOWS),
     ("ip -s link show*", ONLY_SHOWS),
-    *((f"{program} *", ONLY_SHOWS) for program in ("cat", "vmstat")),
+    *((f"{program}*", ONLY_SHOWS) for program in ("cat", "vmstat", "dmesg", "ping", "bpftool", "ip rule show")),
+    *((f"{program}*", ONLY_SHOWS) for program in ("ip neigh show", "ip neighbour show", "nft list", "nft -a list")),
+    *((f"{program} *", FILTERS) for program in ("iptables", "ip6tables", "nft", "firewall-cmd")),
     ("journalctl *", ONLY_SHOWS),
     ("tcpdump *", ONLY_SHOWS),
     ("arping *", ONLY_SHOWS),
@@ -49,6 +52,9 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("ip link del *", DELETED),
     ("ip route *", ROUTES),
     ("ip -6 route *", ROUTES),
+    ("ip rule *", ROUTES),
+    ("ip -6 rule *", ROUTES),
+    ("ip neigh *", NOT_ROLLED_BACK),
     ("ip link set * nomaster", INTERRUPTED),
     ("ip link set * down", INTERRUPTED),
     ("ip link set * type bond mode *", "a bond changes its mode only while it is down and has no ports"),

@@ -5,11 +5,11 @@ Reads nothing.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from nictop.model.devices.bridges import bridge_of, outer_port, veth_peer
+from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.probe.records import BridgePort, Link
 from nictop.rules.bridge.attachments import Attachment, attachments, is_up, is_working, ports_of, uplinks
 from nictop.rules.bridge.commands import is_proxmox, libvirt_fixes, proxmox_fixes
@@ -174,12 +174,10 @@ def guest_is_on_another_bridge(hosts: Sequence[HostFacts]) -> Outcomes:
                 break
 
 
-def _networks(link: Link) -> set[ipaddress.IPv4Network]:
-    return {
-        ipaddress.IPv4Network(f"{one.address}/{one.prefix_length}", strict=False)
-        for one in link.addresses
-        if one.family == "ipv4" and one.scope == "global" and one.prefix_length < 31
-    }
+def _networks(link: Link) -> set[Network]:
+    written = (one for one in link.addresses if one.family == "ipv4" and one.scope == "global")
+    networks = (parse_network(f"{one.address}/{one.prefix_length}") for one in written if one.prefix_length < 31)
+    return {one for one in networks if one is not None}
 
 
 def _has_trunk(host: HostFacts, bridge: Link, port: Link) -> bool:
@@ -194,7 +192,7 @@ def _has_trunk(host: HostFacts, bridge: Link, port: Link) -> bool:
 
 
 def _same_network(
-    at: Attachment, other: Link, network: ipaddress.IPv4Network, known: Sequence[Attachment], *, alone: bool
+    at: Attachment, other: Link, network: Network, known: Sequence[Attachment], *, alone: bool
 ) -> Evidence | None:
     if network in _networks(other):
         return Evidence(f"address of {other.name}", f"in {network}", f"ip address show dev {other.name}")
@@ -207,7 +205,7 @@ def _same_network(
 
 
 def _other_bridge_finding(
-    at: Attachment, port: Link, bridge: Link, other: Link, *, network: ipaddress.IPv4Network, evidence: Evidence
+    at: Attachment, port: Link, bridge: Link, other: Link, *, network: Network, evidence: Evidence
 ) -> Finding:
     move, back = (command("ip", "link", "set", "dev", port.name, "master", master.name) for master in (other, bridge))
     place = "" if at.guest is at.owner else f" of {at.owner.name}"
