@@ -22,6 +22,7 @@ from nictop.probe.counters.network_stack import (
 )
 from nictop.probe.counters.threads import ThreadCounterReader
 from nictop.probe.counters.vmbus_channels import ChannelCounterReader
+from nictop.probe.events.gateways import UNANSWERED_STATES, gateways_of
 from nictop.probe.inventory.managers.state_files import state_files
 from nictop.probe.kernel.backports import CLOCK_BOOTTIME
 from nictop.probe.kernel.open_files import OpenFileCache
@@ -36,8 +37,7 @@ VOLATILE_FIELDS = frozenset(
 )
 """Record fields that differ in every inventory; not in the digest."""
 
-UNANSWERED_STATES = ("failed", "incomplete")
-"""Of `Neighbour.nud_state`."""
+ADDRESS_CHARACTERS = frozenset("0123456789abcdef.:")
 
 UDP_TUNNELS = ("vxlan", "geneve")
 """Kinds of tunnels whose packets have a UDP checksum, which NICs compute."""
@@ -69,6 +69,8 @@ if TYPE_CHECKING:
         """Hash of the inventory without `VOLATILE_FIELDS`; equal while nothing has changed, within one process."""
         files: list[str]
         """`state_files` of the inventory."""
+        gateways: list[tuple[int, str, bool]]
+        """`gateways_of` the inventory."""
         stack: list[str]
         """Names of `Counters.stack` that matter on this host."""
 
@@ -120,6 +122,7 @@ def targets_line(inventory: Inventory) -> str:
         "incomplete": is_incomplete(inventory),
         "digest": hash(json.dumps(inventory, default=stable_fields)),
         "files": state_files(inventory),
+        "gateways": gateways_of(inventory),
         "stack": stack_counters(inventory),
     }
     return json.dumps(targets, separators=(",", ":"))
@@ -177,6 +180,10 @@ def parse_targets(line: bytes) -> Targets:
             "incomplete": found["incomplete"] is True,
             "digest": int(found["digest"]),
             "files": [str(path) for path in found["files"]],
+            "gateways": [
+                (natural_number(ifindex), ip_address(address), failed is True)
+                for ifindex, address, failed in found["gateways"]
+            ],
             "stack": [str(name) for name in found["stack"]],
         }
     except (KeyError, TypeError, RecursionError) as error:
@@ -186,6 +193,12 @@ def parse_targets(line: bytes) -> Targets:
 def natural_number(value: object) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(f"{value!r} is not a number of anything")
+    return value
+
+
+def ip_address(value: object) -> str:
+    if not isinstance(value, str) or not value or not set(value) <= ADDRESS_CHARACTERS:
+        raise ValueError(f"{value!r} is not an IP address")
     return value
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import select
 import time
 
+from nictop.probe.events.gateways import GatewayWatch
 from nictop.probe.events.kernel import Events
 from nictop.probe.events.networkmanager import NetworkManagerSignals
 from nictop.probe.inventory.child import InventoryChild
@@ -66,7 +67,7 @@ class InventoryScheduler:
         self._signals: NetworkManagerSignals | None = None
         self._repeat_after = FIRST_REPEAT_SECONDS
         self._rechecking = False
-        self._files = StateFiles()
+        self._files, self._gateways = StateFiles(), GatewayWatch()
         self._next_poll = 0.0
         self._reason = ""
         self._digest: int | None = None
@@ -189,6 +190,7 @@ class InventoryScheduler:
         if not may_skip or targets["incomplete"] or targets["digest"] != self._digest:
             self._digest, self._passed_on = targets["digest"], now
         self._files.set_files(targets["files"])
+        self._gateways.set_gateways(targets["gateways"])
         if targets["incomplete"]:
             self._debouncer.rescan = now + self._repeat_after
             self._repeat_after = min(2 * self._repeat_after, MAX_REPEAT_SECONDS)
@@ -196,11 +198,14 @@ class InventoryScheduler:
             self._repeat_after = FIRST_REPEAT_SECONDS
 
     def _poll_changes(self, now: float) -> None:
-        """Check what changes without an event: the kernel log and, while re-checking, the files of the inventory."""
+        """Check what changes without an event: the kernel log, gateways, and, while re-checking, the files of the
+        inventory."""
         self._next_poll = now + CHANGE_POLL_SECONDS
         if self._events is not None and self._events.has_known_messages():
             self._debouncer.request("event", now)
-        if self._rechecking and not self._child.running and self._files.have_changed():
+        if self._child.running:
+            return
+        if self._gateways.have_changed() or (self._rechecking and self._files.have_changed()):
             self._debouncer.request("event", now)
 
     def _read_events(self, events: Events, descriptor: int) -> None:

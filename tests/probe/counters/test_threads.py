@@ -58,6 +58,7 @@ NOTHING: Targets = {
     "incomplete": False,
     "digest": 0,
     "files": [],
+    "gateways": [],
     "stack": [],
 }
 
@@ -266,6 +267,7 @@ def test_targets_line() -> None:
         "incomplete": False,
         "digest": targets["digest"],
         "files": state_files(taken),
+        "gateways": [],
         "stack": ["nf_conntrack_count"],
     }
     fuller = dataclasses.replace(taken.settings, tables={"connections": (9, 10)})
@@ -311,6 +313,7 @@ GOOD: dict[str, object] = {
     "started_by": 5,
     "channels": [[2, "guid", [1]]],
     "files": ["/proc/sys/net/core/rmem_max"],
+    "gateways": [[2, "192.0.2.1", False]],
 }
 
 
@@ -330,6 +333,9 @@ GOOD: dict[str, object] = {
         {"channels": [[2, "guid", 1]]},
         {"digest": None},
         {"files": 1},
+        {"gateways": [[2, "192.0.2.1"]]},
+        {"gateways": [[2, "192.0.2.1\0", False]]},
+        {"gateways": [[-1, "192.0.2.1", False]]},
     ],
 )
 def test_invalid_targets_raise_value_error(change: dict[str, object]) -> None:
