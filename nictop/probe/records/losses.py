@@ -13,12 +13,14 @@ class LossCount:
     source: Literal["protocol", "conntrack", "softnet", "link", "qdisc", "driver", "cgroup", "filter"]
     """protocol: /proc/net/snmp, snmp6 and netstat. conntrack: /proc/net/stat/nf_conntrack. softnet:
     /proc/net/softnet_stat. link: RTM_GETSTATS. qdisc: RTM_GETQDISC. driver: ETHTOOL_GSTATS, counters of XDP. cgroup:
-    cpu.stat of the cgroup of the probe and its ancestors; not packets. filter: rules of nftables and actions of tc."""
+    cpu.stat of the cgroup of the probe and its ancestors; not packets. filter: chains of nftables and
+    iptables-legacy."""
     name: str
     """protocol: ``Udp InCsumErrors``. link: as in `LINK_COUNTERS`. qdisc: kind, ``ingress``. driver: name of the
-    counter. cgroup: ``nr_throttled``, or ``throttled_usec`` (µs)."""
+    counter. cgroup: ``nr_throttled``, or ``throttled_usec`` (µs). filter: back end, ``nft`` or ``iptables``."""
     count: int
     ifindex: int | None = None
     """link, qdisc, driver: of the link."""
     where: str = ""
-    """qdisc: handle, ``ffff:``. cgroup: its path, ``/system.slice/sshd.service``. filter: what tells it apart."""
+    """qdisc: handle, ``ffff:``. cgroup: its path, ``/system.slice/sshd.service``. filter: family,
+    table and chain, ``inet filter input``."""

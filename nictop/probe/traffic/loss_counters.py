@@ -2,10 +2,9 @@
 
 Reads /proc/net/snmp, snmp6, netstat, softnet_stat and stat/nf_conntrack, the counters of all links (RTM_GETSTATS), the
 drops of all queueing disciplines (RTM_GETQDISC: those of ingress and clsact count what their filters drop, net/core/
-dev.c, sch_handle_ingress), the XDP counters of one driver, and cpu.stat of the own cgroup, which is also that of the
-generators. Root is not needed. A reading takes some milliseconds; what cannot be read is left out.
-
-`READERS` is the one place where another source joins: counters of nftables rules and tc actions are `source` "filter".
+dev.c, sch_handle_ingress), the XDP counters of one driver, cpu.stat of the own cgroup, which is also that of the
+generators, and, as root, what the filter chains of nftables and iptables-legacy dropped. A reading takes some
+milliseconds (0.2 s with 2000 filter rules); what cannot be read is left out.
 """
 
 from __future__ import annotations
@@ -16,13 +15,14 @@ import socket
 
 from nictop.probe.counters.links import LinkCounterReader
 from nictop.probe.inventory.ethtool.ioctl import read_driver_counters
+from nictop.probe.inventory.filters.reader import read_filters
 from nictop.probe.inventory.links.qdisc_messages import TCA_KIND, TCA_STATS2, TCMSG, dropped_packets, name_of
 from nictop.probe.inventory.machine.sysctl import parse_protocol
 from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, DumpInterrupted, NetlinkSocket, iter_attributes, text
 from nictop.probe.kernel.rtnetlink import RTM_GETQDISC
 from nictop.probe.kernel.sysfs import read_text
-from nictop.probe.records import LINK_COUNTERS, LossCount
+from nictop.probe.records import LINK_COUNTERS, LossCount, PacketChain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ CONNTRACK_COLUMNS = ("insert_failed", "drop", "early_drop")
 CGROUP_V1_FOLDERS = ("cpu,cpuacct", "cpu")
 THROTTLE_NAMES = ("nr_throttled", "throttled_usec", "throttled_time")
 MAX_CGROUP_DEPTH = 32
+DROPPING_VERDICTS = ("drop", "reject")
 
 
 def read_loss_counts(ifindex: int = 0, proc: str = "/proc", cgroups: str = "/sys/fs/cgroup") -> tuple[LossCount, ...]:
@@ -220,6 +221,21 @@ def parse_throttling(content: str, path: str) -> Iterator[LossCount]:
             yield LossCount("cgroup", words[0], int(words[1]), None, path)
 
 
+def _read_filters(proc: str, _cgroups: str, _ifindex: int) -> Iterator[LossCount]:
+    filters, _ = read_filters((), proc=proc)
+    for chain in filters.chains:
+        yield filter_drops(chain)
+
+
+def filter_drops(chain: PacketChain) -> LossCount:
+    """What its rules and its policy dropped, as far as they have counters: rules of nftables only with ``counter``."""
+    counted = [rule.packets for rule in chain.rules if rule.verdict in DROPPING_VERDICTS]
+    if chain.policy == "drop":
+        counted.append(chain.packets)
+    where = f"{chain.family} {chain.table} {chain.name}"
+    return LossCount("filter", chain.backend, sum(filter(None, counted)), None, where)
+
+
 READERS: tuple[Reader, ...] = (
     _read_protocols,
     _read_conntrack,
@@ -228,4 +244,5 @@ READERS: tuple[Reader, ...] = (
     _read_qdiscs,
     _read_driver,
     _read_cgroups,
+    _read_filters,
 )

@@ -46,6 +46,9 @@ CAUSE_PROTOCOL_COUNTERS = (
 CAUSE_LINK_COUNTERS = ("rx_missed_errors", "rx_fifo_errors", "rx_crc_errors", "tx_carrier_errors")
 """rx_dropped and tx_dropped also count what nobody misses, as frames of unknown protocols."""
 
+FILTER_COMMANDS = {"nft": "nft list ruleset", "iptables": "iptables-save -c; ip6tables-save -c"}
+"""Back end of a chain → what shows its counters."""
+
 
 @dataclass(frozen=True)
 class CountedLoss:
@@ -112,7 +115,7 @@ def loss_text(link: str, one: LossCount) -> str:
         "driver": f"{one.name} of {link} +{one.count} (XDP)",
         "softnet": f"{packets} for a full backlog (net.core.netdev_max_backlog)",
         "conntrack": f"connection tracking: {one.name} +{one.count}",
-        "filter": f"{packets} dropped by {one.where or one.name}",
+        "filter": f"{packets} dropped by filter chain {one.where}",
     }
     meaning = MEANINGS.get(one.name)
     return texts.get(one.source) or (f"{one.count} {meaning}" if meaning is not None else f"{one.name} +{one.count}")
@@ -128,11 +131,12 @@ def loss_source(link: str, one: LossCount) -> str:
     """Where it can be read."""
     if one.source == "qdisc":
         return f"tc -s filter show dev {link} ingress" if one.name in INGRESS_QDISCS else f"tc -s qdisc show dev {link}"
+    if one.source == "filter":
+        return FILTER_COMMANDS.get(one.name, FILTER_COMMANDS["nft"])
     sources = {
         "link": f"ip -s -s link show {link}",
         "driver": f"ethtool -S {link}",
         "softnet": "/proc/net/softnet_stat",
         "conntrack": "conntrack -S",
-        "filter": "nft list ruleset",
     }
     return sources.get(one.source, "nstat -az")

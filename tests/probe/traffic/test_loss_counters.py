@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import struct
 from pathlib import Path
 
 import pytest
 
-from nictop.probe.records import LossCount
+from nictop.probe.records import FilterRule, LossCount, PacketChain
 from nictop.probe.traffic import loss_counters
 from nictop.probe.traffic.loss_differences import increases
 from tests.support.namespaces import Namespace, why_no_namespaces
@@ -19,6 +20,8 @@ Ip: 1 64 5 0 2
 Udp: InDatagrams NoPorts RcvbufErrors InCsumErrors
 Udp: 900 12 3 7
 """
+OF_THIS_MACHINE = ("link", "qdisc", "filter")
+"""Sources that are not read from files."""
 CONNTRACK = """entries  clashres found new invalid ignore delete delete_list insert insert_failed drop early_drop
 0000000a 00000000 00000000 00000000 00000001 00000000 00000000 00000000 00000000 00000002 00000010 00000000
 0000000a 00000000 00000000 00000000 00000001 00000000 00000000 00000000 00000000 00000001 00000001 00000000
@@ -46,7 +49,7 @@ def fake_root(folder: Path) -> tuple[str, str]:
 def test_reading(tmp_path: Path) -> None:
     """Totals above 0, the largest first; unrelated counters and malformed lines are left out."""
     proc, cgroups = fake_root(tmp_path)
-    found = [one for one in loss_counters.read_loss_counts(0, proc, cgroups) if one.source not in ("link", "qdisc")]
+    found = [one for one in loss_counters.read_loss_counts(0, proc, cgroups) if one.source not in OF_THIS_MACHINE]
     assert {(one.source, one.name, one.count, one.where) for one in found} == {
         ("protocol", "Ip InDiscards", 5, ""),
         ("protocol", "Ip ReasmFails", 2, ""),
@@ -65,7 +68,7 @@ def test_reading(tmp_path: Path) -> None:
 
 def test_nothing_to_read(tmp_path: Path) -> None:
     found = loss_counters.read_loss_counts(9999, str(tmp_path), str(tmp_path))
-    assert {one.source for one in found} <= {"link", "qdisc"}
+    assert {one.source for one in found} <= set(OF_THIS_MACHINE)
 
 
 def test_differences() -> None:
@@ -143,5 +146,53 @@ def test_drops_of_a_real_qdisc() -> None:
 
         (found,) = [one for one in namespace.call(lose) if one.source == "qdisc"]
         assert (found.name, found.count >= 7) == ("blackhole", True)
+    finally:
+        namespace.remove()
+
+
+@pytest.mark.parametrize(
+    ("rules", "policy", "undecided", "dropped"),
+    [
+        (
+            (FilterRule("drop", packets=4), FilterRule("reject", packets=3), FilterRule("accept", packets=9)),
+            "",
+            None,
+            7,
+        ),
+        ((FilterRule("drop"),), "drop", 5, 5),
+        ((), "accept", 5, 0),
+        ((FilterRule(packets=6), FilterRule("jump", "x", packets=6)), "drop", None, 0),
+    ],
+)
+def test_drops_of_a_chain(rules: tuple[FilterRule, ...], policy: str, undecided: int | None, dropped: int) -> None:
+    chain = PacketChain("nft", "inet", "f", "raw", "prerouting", 0, policy, undecided, rules=rules)
+    assert loss_counters.filter_drops(chain) == LossCount("filter", "nft", dropped, None, "inet f raw")
+
+
+@pytest.mark.skipif(REASON is not None, reason=REASON or "")
+@pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("udp dport 9 counter drop", [("nft", 7, "inet f raw")]),
+        ("counter udp dport 9 drop", []),  # counts also what is not dropped
+    ],
+)
+def test_drops_of_a_real_filter(rule: str, expected: list[tuple[str, int, str]]) -> None:
+    namespace = Namespace()
+    try:
+        namespace.run(["ip", "link", "set", "lo", "up"])
+        chain = f"type filter hook prerouting priority -300; {rule};"
+        namespace.run(["nft", "-f", "-"], input=f"table inet f {{\nchain raw {{ {chain} }}\n}}\n")
+
+        def lose() -> tuple[LossCount, ...]:
+            before = loss_counters.read_loss_counts()
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+                for _ in range(7):
+                    sender.sendto(b"x", ("127.0.0.1", 9))
+            return increases(before, loss_counters.read_loss_counts())
+
+        lost = [one for one in namespace.call(lose) if one.source == "filter"]
+        assert [(one.name, one.count, one.where) for one in lost] == expected
     finally:
         namespace.remove()

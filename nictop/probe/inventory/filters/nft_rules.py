@@ -180,11 +180,14 @@ class _RuleParser:
         self.conditions: list[FilterCondition] = []
         self.verdict, self.target = "", ""
         self.packets: int | None = None
+        self.conditions_before_counter = 0
         self.branches: list[tuple[FilterCondition, str, str]] = []
         """Of a verdict map."""
 
     def rules(self) -> tuple[FilterRule, ...]:
-        whole = FilterRule(self.verdict, self.target, tuple(self.conditions), self.packets)
+        counts_all = len(self.conditions) > self.conditions_before_counter  # ``counter tcp dport 22 drop``
+        packets = None if counts_all else self.packets
+        whole = FilterRule(self.verdict, self.target, tuple(self.conditions), packets)
         if not self.branches:
             return (whole,)
         return tuple(
@@ -304,6 +307,7 @@ class _RuleParser:
 
     def counter(self, fields: Mapping[int, bytes]) -> None:
         self.packets = nftables.number(fields.get(nftables.COUNTER_PACKETS)) or 0
+        self.conditions_before_counter = len(self.conditions)
 
     def reject(self, _: Mapping[int, bytes]) -> None:
         self.verdict, self.target = "reject", ""
