@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shlex
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -59,6 +61,16 @@ class Namespace:
 
     def remove(self) -> None:
         subprocess.run(["ip", "netns", "del", self.name], check=True, capture_output=True)
+
+
+@contextmanager
+def applied(namespace: Namespace, apply: str, revert: str) -> Iterator[None]:
+    """Run a command, and at the end the one that reverts it."""
+    namespace.run(shlex.split(apply))
+    try:
+        yield
+    finally:
+        namespace.run(shlex.split(revert))
 
 
 def enter(libc: ctypes.CDLL, descriptor: int, kind: int = CLONE_NEWNET) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 import shlex
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
 
 import pytest
 import pytest_asyncio
 
 from nictop.traffic.run.events import RunTimeouts
 from nictop.traffic.run.failures import Failure
-from tests.support.namespaces import Namespace
+from tests.support.namespaces import Namespace, applied
 from tests.traffic.pair import WIRE, Pair, add_veth, missing_requirement, pair
 from tests.traffic.real_runs import complete_run, failed
 
@@ -37,16 +37,6 @@ async def both() -> AsyncIterator[Pair]:
 
 def second_mac(namespace: Namespace) -> str:
     return namespace.run(["cat", f"/sys/class/net/{VETH2}/address"]).strip()
-
-
-@contextmanager
-def applied(namespace: Namespace, apply: str, revert: str) -> Iterator[None]:
-    """Run a command, and at the end the one that reverts it."""
-    namespace.run(shlex.split(apply))
-    try:
-        yield
-    finally:
-        namespace.run(shlex.split(revert))
 
 
 async def failure_between(both: Pair, version: int, generator: str = "iperf3") -> Failure:

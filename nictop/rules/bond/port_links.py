@@ -17,7 +17,7 @@ from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import has_linux_hypervisor
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts, once_per_host
-from nictop.rules.link.carrier_causes import CAUSES, nic_kind, plug_in_fixes
+from nictop.rules.link.carrier_causes import CAUSES, NIC_FAULTS, nic_kind, plug_in_fixes
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import link_finding
 
@@ -172,17 +172,7 @@ def _unknown_speed(
         "vf_has_no_carrier",
         "vf_link_is_disabled",
         "port_of_virtual_functions_is_down",
-        "driver_has_detached_the_nic",
-        "transceiver_is_refused",
-        "nic_firmware_failed",
-        "nic_reports_a_hardware_fault",
-        "nic_has_no_msix",
-        "vf_was_made_while_its_port_was_down",
-        "vf_is_reset_repeatedly",
-        "driver_cannot_bring_the_link_up",
-        "firmware_was_not_loaded",
-        "transmit_queue_timed_out",
-        "nic_is_reset_repeatedly",
+        *NIC_FAULTS,
     ),
 )
 def bond_port_is_down(host: HostFacts) -> Outcomes:

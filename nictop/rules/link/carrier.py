@@ -20,7 +20,7 @@ from nictop.rules.fixes.power_saving import aspm_evidence, aspm_fixes, eee_evide
 from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.kernel_messages import HOUR_SECONDS, RECENT_SECONDS, link_messages, message_evidence
-from nictop.rules.link.carrier_causes import CAUSES, flap_fixes, nic_kind, plug_in_fixes
+from nictop.rules.link.carrier_causes import CAUSES, NIC_FAULTS, flap_fixes, nic_kind, plug_in_fixes
 from nictop.rules.profiles.nics import address_evidence
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import link_finding, used_links
@@ -260,17 +260,7 @@ def _other_user(host: HostFacts, link: Link) -> tuple[Evidence, ...]:
         "port_of_virtual_functions_is_down",
         "networkd_failed",
         "link_down_profile_waits",
-        "driver_has_detached_the_nic",
-        "transceiver_is_refused",
-        "nic_firmware_failed",
-        "nic_reports_a_hardware_fault",
-        "nic_has_no_msix",
-        "vf_was_made_while_its_port_was_down",
-        "vf_is_reset_repeatedly",
-        "driver_cannot_bring_the_link_up",
-        "firmware_was_not_loaded",
-        "transmit_queue_timed_out",
-        "nic_is_reset_repeatedly",
+        *NIC_FAULTS,
     ),
     needs=("networkmanager",),
     uses=("configuration", "addresses", "routes"),

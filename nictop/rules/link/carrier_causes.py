@@ -21,6 +21,20 @@ Kind = Literal["port", "virtual function", "virtual NIC", "cloud NIC"]
 
 CLOUD_PLACES = (("cloud",), ("azure",))
 PORT_IN_GUEST = "The NIC is passed through to this guest: its cable is in the host."
+NIC_FAULTS = (
+    "driver_has_detached_the_nic",
+    "transceiver_is_refused",
+    "nic_firmware_failed",
+    "nic_reports_a_hardware_fault",
+    "nic_has_no_msix",
+    "vf_was_made_while_its_port_was_down",
+    "vf_is_reset_repeatedly",
+    "driver_cannot_bring_the_link_up",
+    "firmware_was_not_loaded",
+    "transmit_queue_timed_out",
+    "nic_is_reset_repeatedly",
+)
+"""Rules that name a fault of the NIC or its driver because of which it has no carrier."""
 
 
 class Causes(NamedTuple):

@@ -33,7 +33,7 @@ FIREWALL_RULES = ("path_firewall", "path_only_icmp", "path_blocked_here")
 UNEXPLAINED_RULES = ("path_no_answer", "path_lost", "path_only_icmp", "path_loss", "path_firewall")
 """Findings for which the test is repeated with the drop monitors of both kernels, where their hosts offer them."""
 TELL_SECONDS = 5.0
-"""A stage that lasts longer is told of again, each time."""
+"""A stage that lasts longer is reported again each time."""
 
 Progress = Callable[[str], object]
 """Called with a sentence for each stage."""

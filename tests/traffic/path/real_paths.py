@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -50,16 +49,6 @@ def run_commands(namespace: Namespace, lines: Iterator[object] | tuple[object, .
     """Type commands as they are printed."""
     for line in lines:
         namespace.run(["sh", "-c", str(line)])
-
-
-@contextmanager
-def applied(namespace: Namespace, apply: str, revert: str) -> Iterator[None]:
-    """Run a command, and at the end the one that reverts it."""
-    namespace.run(shlex.split(apply))
-    try:
-        yield
-    finally:
-        namespace.run(shlex.split(revert))
 
 
 @contextmanager

@@ -16,13 +16,12 @@ from nictop.rules.finding import Finding
 from nictop.traffic.path.outcomes import outcome_of
 from nictop.traffic.path.result import PathReport, PathRequest
 from nictop.traffic.path.session import PathSession
-from tests.support.namespaces import Namespace, why_no_namespaces
+from tests.support.namespaces import Namespace, applied, why_no_namespaces
 from tests.traffic.pair import LIMIT, WIRE, Pair, add_veth, followed, namespaces, pair, source
 from tests.traffic.path.real_paths import (
     ADDRESSES,
     ROUTED,
     SECOND,
-    applied,
     measured,
     only,
     refreshed,

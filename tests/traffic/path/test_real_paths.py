@@ -20,7 +20,7 @@ from nictop.traffic.path.result import PathRequest
 from nictop.traffic.path.session import PathSession
 from nictop.wire.local import LocalSource, probe_command
 from tests.support.kills import kill_matrix
-from tests.support.namespaces import Namespace, why_no_namespaces
+from tests.support.namespaces import Namespace, applied, why_no_namespaces
 from tests.support.probe import wait_until
 from tests.traffic.pair import (
     LIMIT,
@@ -37,7 +37,6 @@ from tests.traffic.path.real_paths import (
     ADDRESSES,
     ROUTED,
     SECOND,
-    applied,
     bridged,
     measured,
     only,

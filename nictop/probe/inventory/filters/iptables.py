@@ -229,7 +229,7 @@ def _entry(layout: Layout, data: bytes, offset: int, target: int, end: int) -> E
         code = struct.unpack_from("=i", value)[0] if len(value) >= 4 else -4
         if code < 0:
             verdict, unknown = VERDICTS.get(code, "unknown"), "queue" if code == -4 else ""
-        elif code != end:  # otherwise a rule without a target, which goes on with the next one
+        elif code != end:  # otherwise a rule without a target: the next one follows
             jump, verdict = code, "goto" if data[offset + layout.flags] & layout.goto else "jump"
     return Entry(offset, end, tuple(conditions), verdict, unknown, jump, packets, chain)
 
