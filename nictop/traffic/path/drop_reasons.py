@@ -1,4 +1,5 @@
-"""Why the kernels of both ends drop packets of a path test: the drop monitor while the test is repeated.
+"""Why the kernels of both ends, and of watched hosts between them, drop packets of a path test: the drop monitor while
+the test is repeated.
 
 Only as root, in the initial network namespace, and only for a test whose losses no counter explains: the monitor slows
 a host that drops many packets.
@@ -25,7 +26,7 @@ USABLE_STATES = ("complete", "stopped")
 
 async def read_drop_reasons(hosts: Iterable[RunHost], repeat: Callable[[], Awaitable[object]]) -> dict[str, DropReport]:
     """Host → what it dropped during `repeat`; without hosts whose kernel or rights do not offer it."""
-    monitored = [host for host in hosts if _is_root(host)]
+    monitored = [host for host in hosts if host.snapshot.state == "live" and _is_root(host)]
     identity = f"{uuid.uuid4().hex[:12]}-drops"
     replies: dict[str, TrafficLine] = {}
 

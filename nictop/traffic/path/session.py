@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
 from functools import partial
@@ -13,12 +14,15 @@ from functools import partial
 from nictop.errors import HostUnreachable
 from nictop.hosts.session import HostSession
 from nictop.model.devices.pairs import pairs
+from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
-from nictop.probe.records import Firewalls
+from nictop.probe.records import Firewalls, LossCount
+from nictop.probe.traffic.loss_differences import increases
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.drop_reasons import read_drop_reasons
 from nictop.traffic.path.findings.findings import path_findings
 from nictop.traffic.path.findings.hypervisor_filters import with_hypervisor_filter
+from nictop.traffic.path.findings.observed_losses import with_observed_losses
 from nictop.traffic.path.result import PathReport, PathRequest
 from nictop.traffic.path.run import STAGE_TEXTS, PathRun, PathStage, end_path_run
 from nictop.traffic.plan.endpoints import PATH_OPTIONS, chosen_addresses_text, select_pair
@@ -26,12 +30,15 @@ from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.traffic.run.events import RunFailed
 from nictop.traffic.run.host import RunHost, subscribed_hosts
 from nictop.traffic.run.inbox import TrafficInbox
+from nictop.traffic.run.losses import LossCounts, read_losses
 from nictop.traffic.run.readings import wait_for_readings
 
 FIREWALL_RULES = ("path_firewall", "path_only_icmp", "path_blocked_here")
 """Findings for which the firewalls of both hosts are read."""
 UNEXPLAINED_RULES = ("path_no_answer", "path_lost", "path_only_icmp", "path_loss", "path_firewall")
 """Findings for which the test is repeated with the drop monitors of both kernels, where their hosts offer them."""
+LOSSES_SECONDS = 2.0
+"""For the hosts that are no end to read their counters of lost packets."""
 TELL_SECONDS = 5.0
 """A stage that lasts longer is reported again each time."""
 
@@ -61,7 +68,9 @@ class PathSession:
             choice = chosen_addresses_text(self.request, pair, snapshots)
             if choice:
                 progress(f"{choice} (--address and --peer-address select others)")
+            observers = {name: hosts[name] for name in _hypervisors(snapshots, pair)}
             run = PathRun(pair, hosts, ports=(self.request.port, self.request.port))
+            before = await _losses(observers)
             await _carry_out(run, TrafficInbox(hosts, ends), progress)
             result = run.result()
             facts = {name: HostFacts(hosts[name].snapshot) for name in ends}
@@ -72,14 +81,17 @@ class PathSession:
                 firewalls = await _firewalls(hosts[name] for name in ends)
                 findings = path_findings(result, facts, firewalls)
             if any(one.rule in UNEXPLAINED_RULES and one.severity != "info" for one in findings):
+                observed = _added(before, await _losses(observers))
                 again = partial(self._repeat, pair, {name: hosts[name] for name in ends}, progress)
-                drops = await read_drop_reasons((hosts[name] for name in ends), again)
+                monitored = [*(hosts[name] for name in ends), *observers.values()]
+                drops = await read_drop_reasons(monitored, again)
                 findings = path_findings(result, facts, firewalls, drops=drops)
+                findings = with_observed_losses(findings, result, snapshots, observed)
             return PathReport(result, with_hypervisor_filter(findings, result, snapshots))
 
     async def _repeat(self, pair: EndpointPair, hosts: Mapping[str, RunHost], progress: Progress) -> None:
         """The same packets once more, fewer of them, for the drop monitors of both hosts."""
-        progress("repeating the test while both kernels tell what they drop")
+        progress("repeating the test while the kernels tell what they drop")
         run = PathRun(pair, hosts, ports=(self.request.port, self.request.port), short=True)
         await _carry_out(run, TrafficInbox(hosts, tuple(hosts)), lambda _: None)
 
@@ -113,6 +125,31 @@ async def _carry_out(run: PathRun, inbox: TrafficInbox, progress: Progress) -> N
 def _waiting_text(stage: PathStage, seconds: float, limit: float) -> str:
     """``testing both directions: no result after 10 s, at most 45 s``"""
     return f"{STAGE_TEXTS[stage]}: no result after {seconds:.0f} s, at most {limit:.0f} s"
+
+
+def _hypervisors(snapshots: Mapping[str, Snapshot], pair: EndpointPair) -> tuple[str, ...]:
+    """Hosts that are connected to the NIC of an end, and are no end: other watched hosts are not asked for anything."""
+    known = pairs(snapshot for snapshot in snapshots.values() if snapshot.inventory is not None)
+    ends = {(end.host, end.ifindex) for end in (pair.client, pair.server)}
+    below = [(one.guest, one.tap) for one in known.taps]
+    below += [(one.guest, one.physical) for one in known.virtual_functions]
+    found = dict.fromkeys(lower.host for guest, lower in below if (guest.host, guest.ifindex) in ends)
+    return tuple(name for name in found if name not in (pair.client.host, pair.server.host))
+
+
+async def _losses(hosts: Mapping[str, RunHost]) -> LossCounts:
+    """What the hosts that are no end have counted as lost so far; without those that do not answer."""
+    inbox = TrafficInbox(hosts, ())
+    inbox.open()
+    try:
+        return await read_losses(hosts, inbox, f"{uuid.uuid4().hex[:12]}-losses", nics={}, seconds=LOSSES_SECONDS)
+    finally:
+        inbox.close()
+
+
+def _added(before: LossCounts, after: LossCounts) -> dict[str, tuple[LossCount, ...]]:
+    """Of the hosts that answered twice."""
+    return {name: increases(before[name], counts) for name, counts in after.items() if name in before}
 
 
 async def _firewalls(hosts: Iterable[RunHost]) -> dict[str, Firewalls]:

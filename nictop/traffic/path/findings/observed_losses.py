@@ -1,0 +1,121 @@
+"""What a watched hypervisor counted as lost on the links of a guest while its path was tested. Pure.
+
+Named as the cause are only counters of links on the path (the guest's tap or port, and what is above it) that rose by
+at least half of what the test missed; they count packets of anything. The others are evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from nictop.model.devices.pairs import TapPair, pairs
+from nictop.model.snapshot import Snapshot
+from nictop.model.text.words import count_noun
+from nictop.probe.records import Link, LossCount
+from nictop.rules.finding import SEVERITIES, Evidence, Finding
+from nictop.rules.link.taps import TO_THE_GUEST
+from nictop.traffic.analysis.counted_losses import loss_source, loss_text, names_a_cause, related_links
+from nictop.traffic.path.findings.losses import listed
+from nictop.traffic.path.result import PathDirection, PathResult
+
+RULE = "path_hypervisor_loss"
+CONSEQUENCES = ("path_lost", "path_no_answer", "path_loss")
+"""What it explains: loss without a known cause."""
+
+
+class Counted(NamedTuple):
+    """A counter of a hypervisor's link on the path of a guest."""
+
+    tap: TapPair
+    link: Link
+    loss: LossCount
+
+
+def with_observed_losses(
+    findings: tuple[Finding, ...],
+    result: PathResult,
+    snapshots: Mapping[str, Snapshot],
+    losses: Mapping[str, Iterable[LossCount]],
+) -> tuple[Finding, ...]:
+    """The findings of a path test, with the hypervisor's link that dropped its packets in place of "packets are lost".
+    `losses`: host that is no end → what was added to its counters during the test."""
+    unexplained = [one for one in findings if one.rule in CONSEQUENCES]
+    if not unexplained or not losses:
+        return findings
+    lost = max(map(_unanswered, result.directions))
+    causes = [one for one in _counted_on_the_path(result, snapshots, losses) if one.loss.count >= max(1, lost / 2)]
+    if not causes:
+        evidence = _evidence(snapshots, losses)
+        return tuple(
+            replace(one, evidence=(*one.evidence, *evidence)) if one.rule in CONSEQUENCES else one for one in findings
+        )
+    worst = min(unexplained, key=lambda one: SEVERITIES.index(one.severity))
+    cause = _finding(max(causes, key=lambda one: one.loss.count), worst, lost)
+    others = (one for one in findings if one.rule not in CONSEQUENCES)
+    return tuple(sorted((cause, *others), key=lambda one: SEVERITIES.index(one.severity)))
+
+
+def _unanswered(direction: PathDirection) -> int:
+    """Packets of the test that were sent and not answered."""
+    replies = direction.test.replies if direction.test is not None else ()
+    return sum(one.sent - len(one.rtts) for one in replies)
+
+
+def _counted_on_the_path(
+    result: PathResult, snapshots: Mapping[str, Snapshot], losses: Mapping[str, Iterable[LossCount]]
+) -> Iterable[Counted]:
+    first = result.directions[0]
+    ends = {(end.host, end.ifindex) for end in (first.sender, first.receiver)}
+    known = [snapshot for snapshot in snapshots.values() if snapshot.inventory is not None]
+    for tap in pairs(known).taps:
+        if (tap.guest.host, tap.guest.ifindex) not in ends or tap.tap.host not in losses:
+            continue
+        links = snapshots[tap.tap.host].links
+        related = related_links(snapshots[tap.tap.host], tap.tap.ifindex)
+        for count in losses[tap.tap.host]:
+            link = links.get(count.ifindex or 0)
+            if link is not None and link.ifindex in related and _is_cause(link, count):
+                yield Counted(tap, link, count)
+
+
+def _is_cause(link: Link, count: LossCount) -> bool:
+    """It counts packets that were lost, and hardly anything else."""
+    _, not_fetched = TO_THE_GUEST.get(link.kind or "", ("", ""))
+    return count.name == not_fetched or names_a_cause(count.source, count.name)
+
+
+def _finding(found: Counted, worst: Finding, lost: int) -> Finding:
+    tap, link, loss = found
+    guest = tap.machine or tap.guest.host
+    text = loss_text(link.name, loss)
+    _, not_fetched = TO_THE_GUEST.get(link.kind or "", ("", ""))
+    why = f"{tap.tap.host} counted this during the test, on the path of {guest}: it explains at least half of the loss."
+    if loss.source == "link" and loss.name == not_fetched:
+        why += f" {guest} does not fetch its packets in time: its virtual CPUs or the vhost thread are busy or stopped."
+    return Finding(
+        RULE,
+        worst.severity,
+        tap.tap.host,
+        link.name,
+        f"drops packets of {guest}: {text}",
+        evidence=(
+            Evidence("during the test", text, loss_source(link.name, loss)),
+            Evidence("unanswered", count_noun(lost, "packet"), "path test"),
+            *worst.evidence,
+        ),
+        why=why,
+        ifindex=link.ifindex,
+    )
+
+
+def _evidence(snapshots: Mapping[str, Snapshot], losses: Mapping[str, Iterable[LossCount]]) -> tuple[Evidence, ...]:
+    """What the others counted meanwhile, whatever it belongs to."""
+    found = []
+    for host, counts in losses.items():
+        for one in listed(counts):
+            link = snapshots[host].links.get(one.ifindex or 0)
+            name = link.name if link is not None else f"ifindex {one.ifindex}"
+            found.append(Evidence(f"counted by {host}", loss_text(name, one), loss_source(name, one)))
+    return tuple(found)
