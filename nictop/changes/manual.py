@@ -32,6 +32,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("journalctl *", ONLY_SHOWS),
     ("tcpdump *", ONLY_SHOWS),
     ("arping *", ONLY_SHOWS),
+    ("rdisc6 *", ONLY_SHOWS),
     ("perf *", ONLY_SHOWS),
     ("lspci *", ONLY_SHOWS),
     ("free *", ONLY_SHOWS),

@@ -1043,6 +1043,7 @@ NOT_TYPED = {
     "networkmanager_does_not_run": DAEMONS,
     "networkd_does_not_run": DAEMONS,
     "profile_failed": DIAGNOSTIC,
+    "default_route_is_about_to_expire": DIAGNOSTIC,
     "networkd_failed": DIAGNOSTIC,
     "transmit_queue_timed_out": DIAGNOSTIC,
     "own_frames_come_back": DIAGNOSTIC,
@@ -1357,13 +1358,14 @@ def test_all_nics_in_one_segment_are_no_crossed_cables() -> None:
 
 
 ADVERTISE = """
-import socket, struct
+import socket, struct, sys
 with socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6) as s:
     index = socket.if_nametoindex("p1")
     s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, 255)
     s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
     prefix = struct.pack("!BBBBIII", 3, 4, 64, 0xc0, 2592000, 604800, 0) + socket.inet_pton(10, "2001:db8:1::")
-    s.sendto(struct.pack("!BBHBBHII", 134, 0, 0, 64, 0, 1800, 0, 0) + prefix, ("ff02::1", 0, 0, index))
+    lifetime = int(sys.argv[1])
+    s.sendto(struct.pack("!BBHBBHII", 134, 0, 0, 64, 0, lifetime, 0, 0) + prefix, ("ff02::1", 0, 0, index))
 """
 
 
@@ -1378,7 +1380,9 @@ def test_the_route_of_a_router_returns_after_the_command() -> None:
 
         def gateway() -> bool:
             """Another advertisement, and whether there is a default route then."""
-            far.manager.run([sys.executable, "-c", ADVERTISE], check=False)  # at first without a link-local address
+            far.manager.run(
+                [sys.executable, "-c", ADVERTISE, "1800"], check=False
+            )  # at first without a link-local address
             return any(one.family == "ipv6" for one in near.read_facts().links_by_name["v1"].default_routes)
 
         wait_until(gateway)
@@ -1389,6 +1393,34 @@ def test_the_route_of_a_router_returns_after_the_command() -> None:
         assert finding is not None and finding.severity == "critical"
         near.run_in_bash(fix_of(finding, "").commands)
         wait_until(gateway)
+        assert find_finding((near,), rule, "v1") is None
+
+
+def test_a_route_that_is_not_renewed_is_named_before_it_ends() -> None:
+    """Two thirds of its lifetime after the last advertisement; the next one ends the finding."""
+    reason = why_no_namespaces() or why_no_networkmanager()
+    if reason is not None:
+        pytest.skip(reason)
+    rule = "default_route_is_about_to_expire"
+    router, host = Host("true", ipv6=True), Host(BETWEEN, {"links": {"v1": nic()}}, ipv6=True)
+    with running_hosts((router, host)) as (far, near):
+
+        def advertise(lifetime: str) -> bool:
+            far.manager.run([sys.executable, "-c", ADVERTISE, lifetime], check=False)
+            return any(one.family == "ipv6" for one in near.read_facts().links_by_name["v1"].default_routes)
+
+        def is_named() -> bool:
+            """Within the last third of the lifetime; advertised again if that was missed."""
+            has_route = any(one.family == "ipv6" for one in near.read_facts().links_by_name["v1"].default_routes)
+            return find_finding((near,), rule, "v1") is not None if has_route else advertise("9") and False
+
+        wait_until(lambda: advertise("1800"))
+        assert find_finding((near,), rule, "v1") is None
+        if all(one.since_announced is None for one in near.read_facts().links_by_name["v1"].addresses):
+            pytest.skip("this kernel does not tell which addresses are from advertisements (Linux 5.18)")
+        assert advertise("9")
+        wait_until(is_named)
+        assert advertise("1800")
         assert find_finding((near,), rule, "v1") is None
 
 

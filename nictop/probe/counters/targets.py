@@ -32,7 +32,7 @@ VOLATILE_FIELDS = frozenset(
     (
         *("time", "wall", "took", "reason"),
         *("counters", "driver_counters", "optics", "reassembly", "frequencies", "tables"),
-        *("dropped", "checksum_errors", "expires", "nud_state", "since_update"),
+        *("dropped", "checksum_errors", "expires", "nud_state", "since_update", "since_announced"),
     )
 )
 """Record fields that differ in every inventory; not in the digest."""

@@ -24,6 +24,9 @@ class Address:
     """global, site, link, host or nowhere (rt_scope_t)."""
     flags: tuple[str, ...]
     """permanent, tentative, dadfailed, deprecated, temporary, … (IFA_F_*)."""
+    since_announced: float | None = None
+    """Seconds since a router advertisement set or renewed it; None: it is not from one, or the kernel does not tell.
+    IFA_PROTO: IFAPROT_KERNEL_RA (Linux 5.18); IFA_CACHEINFO: tstamp"""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""IPv6 router advertisements that the kernel ignores, because this host forwards.
+"""IPv6 router advertisements that the kernel ignores, because this host forwards, or that do not come any more.
 
 Reads nothing. Kernel Documentation/networking/ip-sysctl.rst accept_ra; net/ipv6/addrconf.c addrconf_fixup_forwarding,
 net/ipv6/route.c rt6_purge_dflt_routers: switching forwarding on removes the default routes at once.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nictop.probe.records import Address, Link
-from nictop.rules.finding import Evidence, Fix
+from nictop.probe.records import Address, Link, TableRoute
+from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import (
     SAFE_NAME,
     UNSAFE_NAME_NOTE,
@@ -20,6 +21,7 @@ from nictop.rules.fixes.persistence import (
 )
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Family, Outcomes, host_rule
+from nictop.rules.routing.facts import duration_text
 from nictop.rules.routing.fixes import own_profile
 from nictop.rules.subjects import link_finding
 
@@ -69,6 +71,79 @@ def router_advertisements_are_ignored(host: HostFacts) -> Outcomes:
             else f"IPv6 packets leave by {others[0]} only, and the address ends with its lifetime.",
             fixes=_fixes(host, link),
         )
+
+
+@host_rule(
+    FAMILY,
+    "warning",
+    yields_to=("router_advertisements_are_ignored", "gateway_does_not_answer", "untrusted_vf_receives_no_multicast"),
+    needs=("addresses", "routing.routes"),
+)
+def default_route_is_about_to_expire(host: HostFacts) -> Outcomes:
+    """The only IPv6 default route of a link ends soon: its router has not announced itself for most of its lifetime.
+
+    Routers announce themselves three times or more within the lifetime of the route, which each advertisement renews.
+    If two in a row are missed, the router or its daemon has stopped, or multicast does not reach this NIC: snooping
+    without a querier, a VF or port that filters multicast. A reboot or a new link seems to cure it, because the answer
+    to the host's own request comes at once, and the route is gone half an hour later.
+
+    nictop reads how long ago an advertisement renewed an address of the link (Linux 5.18), and when the route ends: in
+    10 minutes or less, and the last advertisement is at least twice as long ago.
+
+    Not reported: links with several IPv6 routers, routes without an end, and addresses that are not from
+    advertisements.
+
+    Sources: RFC 4861 6.2.1 MaxRtrAdvInterval, AdvDefaultLifetime (3 × MaxRtrAdvInterval); kernel net/ipv6/addrconf.c
+    addrconf_prefix_rcv_add_addr, net/ipv6/ndisc.c ndisc_router_discovery.
+    """
+    known = host.inventory.routing
+    routes = [one for one in known.routes if one.destination == "::/0"] if known is not None else []
+    for route in routes:
+        link = host.snapshot.links.get(route.ifindex or 0)
+        if link is None or route.expires is None or route.expires > SOON_SECONDS:
+            continue
+        ages = [one.since_announced for one in link.addresses if one.since_announced is not None]
+        is_only = sum(one.ifindex == route.ifindex for one in routes) == 1
+        if is_only and ages and min(ages) >= MISSED_SHARE * route.expires:
+            yield _expiring(host, link, route, min(ages))
+
+
+SOON_SECONDS = 600.0
+"""A route of the usual lifetime, 1800 s, has 1200 s left when the next advertisement is due at the latest."""
+MISSED_SHARE = 2
+"""Two of the three advertisements within a lifetime were missed."""
+
+
+def _expiring(host: HostFacts, link: Link, route: TableRoute, age: float) -> Finding:
+    others = {one.name for one in host.links for own in one.default_routes if own.family == "ipv6"} - {link.name}
+    return link_finding(
+        "warning",
+        host,
+        link,
+        f"IPv6 default route ends in {duration_text(route.expires or 0)}: no advertisement for {duration_text(age)}",
+        evidence=(
+            Evidence(
+                "route", f"default via {route.gateway}, expires in {route.expires:.0f} s", "ip -6 route show default"
+            ),
+            Evidence("last router advertisement", f"{duration_text(age)} ago", "ip -6 -s address"),
+            Evidence("other IPv6 default routes", ", ".join(sorted(others)) or "none", "ip -6 route show default"),
+        ),
+        why="Each advertisement renews the route. Without one it ends, and so does IPv6 to other networks"
+        + (f" by {link.name}." if others else "."),
+        fixes=_asking(link),
+    )
+
+
+def _asking(link: Link) -> tuple[Fix, ...]:
+    """To learn which of the two causes it is: the router's answer renews the route for one lifetime."""
+    note = (
+        "From the package ndisc6. With an answer the router runs, and its advertisements to all (ff02::1) do not reach "
+        "this NIC: look at multicast snooping of the bridge or switch and at the trust of a VF. Without one: look at "
+        "the router and its daemon (radvd, dnsmasq)."
+    )
+    return (
+        Fix("here", "Ask the router for an advertisement", (command("rdisc6", "-1", link.name),), False, note=note),
+    )
 
 
 NOW_NOTE = "The route returns with the next advertisement, within 10 minutes; at once with: rdisc6 INTERFACE."

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
@@ -109,7 +110,7 @@ def read_addresses(netlink: NetlinkSocket, failed: dict[str, Unreadable]) -> dic
     """ifindex → addresses in the kernel's order, IPv4 first."""
     found: dict[int, list[Address]] = {}
     for payload in dump(netlink, RTM_GETADDR, IFADDRMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0), "addresses", failed):
-        parsed = parse_address(payload)
+        parsed = parse_address(payload, time.monotonic())
         if parsed is not None:
             found.setdefault(parsed[0], []).append(parsed[1])
     return found

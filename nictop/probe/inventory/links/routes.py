@@ -15,6 +15,11 @@ from nictop.probe.kernel.route_lookup import RTA_DST, RTA_OIF, RTMSG, RTN_UNICAS
 from nictop.probe.kernel.rtnetlink import IFA_ADDRESS, IFA_FLAGS, IFA_LOCAL, IFADDRMSG
 from nictop.probe.records import Address, DefaultRoute
 
+IFA_CACHEINFO, IFA_PROTO = 6, 11
+IFAPROT_KERNEL_RA = 2
+"""Set by the kernel from a router advertisement."""
+IFA_CACHEINFO_STRUCT = struct.Struct("=IIII")
+"""preferred and valid lifetime in seconds; cstamp, tstamp: set, and changed, in 1/100 s since boot."""
 RTNEXTHOP = struct.Struct("=HBBi")
 """struct rtnexthop: len, flags, hops, ifindex."""
 
@@ -44,8 +49,9 @@ NON_SELECTING_ATTRIBUTES = {FRA_PRIORITY, FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, FRA
 """Attributes of a rule for all packets; with any other attribute it is for some packets only."""
 
 
-def parse_address(payload: bytes) -> tuple[int, Address] | None:
-    """(ifindex, address) of an RTM_NEWADDR; None for other families and for malformed messages."""
+def parse_address(payload: bytes, now: float = 0.0) -> tuple[int, Address] | None:
+    """(ifindex, address) of an RTM_NEWADDR; None for other families and for malformed messages. `now`: seconds of
+    CLOCK_MONOTONIC; 0: not known."""
     if len(payload) < IFADDRMSG.size:
         return None
     family, prefix_length, flags, scope, ifindex = IFADDRMSG.unpack_from(payload)
@@ -58,7 +64,19 @@ def parse_address(payload: bytes) -> tuple[int, Address] | None:
     if flags & 0x01:  # the same bit: IFA_F_TEMPORARY (IPv6) and IFA_F_SECONDARY (IPv4)
         names.append("temporary" if family == socket.AF_INET6 else "secondary")
     version, address_text = address
-    return ifindex, Address(version, address_text, prefix_length, ADDRESS_SCOPES.get(scope, str(scope)), tuple(names))
+    since = since_announced(found, now)
+    scope_name = ADDRESS_SCOPES.get(scope, str(scope))
+    return ifindex, Address(version, address_text, prefix_length, scope_name, tuple(names), since)
+
+
+def since_announced(found: Attributes, now: float) -> float | None:
+    """`Address.since_announced`. Each advertisement sets tstamp (addrconf_prefix_rcv_add_addr, net/ipv6/addrconf.c)."""
+    times = found.get(IFA_CACHEINFO, b"")
+    is_announced = found.get(IFA_PROTO, b"")[:1] == bytes((IFAPROT_KERNEL_RA,))
+    if not now or not is_announced or len(times) < IFA_CACHEINFO_STRUCT.size:
+        return None
+    ticks = (int(now * 100) - IFA_CACHEINFO_STRUCT.unpack_from(times)[3]) % 2**32  # the kernel's has 32 bits: 497 days
+    return ticks / 100 if ticks < 2**31 else 0.0  # its clock may be some ticks ahead
 
 
 def internet_address(family: int, value: bytes) -> tuple[Literal["ipv4", "ipv6"], str] | None:
