@@ -42,13 +42,17 @@ class VfConfiguration:
             one for one in (manager.profiles if manager is not None else ()) if one.sriov_total_vfs is not None
         ]
 
-    def of(self, function: PciFunction) -> list[ConfiguredVfs]:
-        """The numbers configured for this function; a source with the number in a variable is left out."""
+    def of(self, function: PciFunction, *, exactly: bool = False) -> list[ConfiguredVfs]:
+        """The numbers configured for this function; a source with the number in a variable is left out. `exactly`: by
+        its name or address; not by its driver, nor by a pattern that is for other NICs, too."""
         links = self.host.links_of_function.get(function.address, ())
+        entries = [
+            one for one in self.entries if one.virtual_functions is not None and names_function(one, function, links)
+        ]
         found = [
-            ConfiguredVfs(entry.virtual_functions, f"{entry.file}:{entry.line}")
-            for entry in self.entries
-            if entry.virtual_functions is not None and names_function(entry, function, links)
+            ConfiguredVfs(one.virtual_functions or 0, f"{one.file}:{one.line}")
+            for one in entries
+            if not exactly or _names_one(one)
         ]
         return found + [
             ConfiguredVfs(profile.sriov_total_vfs, f'NetworkManager profile "{profile.id}": sriov.total-vfs')
@@ -91,6 +95,10 @@ def names_function(entry: ConfigurationEntry, function: PciFunction, links: Iter
     )
     parts = [(patterns, values) for patterns, values in given if patterns]
     return bool(parts) and all(_any_matches(patterns, values) for patterns, values in parts)
+
+
+def _names_one(entry: ConfigurationEntry) -> bool:
+    return any(set(one).isdisjoint("*?[!") for one in (*entry.names, *entry.addresses, *entry.paths))
 
 
 def _any_matches(patterns: Iterable[str], values: Iterable[str]) -> bool:

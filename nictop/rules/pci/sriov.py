@@ -6,13 +6,13 @@ Reads nothing; rules about `Sriov`, `ConfigurationEntry`, NetworkManager's ``sri
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from nictop.model.devices.devlink import devlink_of_function
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.probe.records import PciFunction
-from nictop.rules.finding import Evidence, Fix, Skipped
+from nictop.rules.finding import Evidence, Finding, Fix, Skipped
 from nictop.rules.fixes.commands import command, echo, print_lines
 from nictop.rules.host import HostFacts
 from nictop.rules.kernel_messages import functions_with_messages, message_source
@@ -22,17 +22,22 @@ from nictop.rules.subjects import host_finding
 from nictop.rules.vf.facts import PASSTHROUGH_PARAMETERS, PCI_DEVICES, is_up, is_used
 
 FAMILY: Final = "PCI and SR-IOV"
+HIDDEN_TEXT = (
+    "The firmware of the machine and of the NIC sets the maximum number of VFs, and can hide SR-IOV. A NIC that cannot "
+    "have VFs looks the same."
+)
 
 
 @host_rule(
-    FAMILY, "warning", needs=("pci.sriov",), uses=("devlink", "pci.sriov_capable", "platform", "settings.command_line")
+    FAMILY, "critical", needs=("pci.sriov",), uses=("devlink", "pci.sriov_capable", "platform", "settings.command_line")
 )
 def no_virtual_functions_offered(host: HostFacts) -> Outcomes:
-    """A NIC supports SR-IOV but provides no VFs: SR-IOV is off in its firmware or in the BIOS.
+    """A NIC provides no VFs although some are configured: SR-IOV is off in its firmware or in the BIOS.
 
-    nictop finds the SR-IOV capability in the PCI configuration space, but no `sriov_totalvfs`, or 0. Warning if VFs are
-    configured; info on a hypervisor whose kernel was started with IOMMU options. If the driver has the devlink
-    parameter enable_sriov, and it is false, that is the fix.
+    nictop finds the SR-IOV capability in the PCI configuration space, but no `sriov_totalvfs`, or 0. Critical if VFs
+    are configured; info on a hypervisor whose kernel was started with IOMMU options. Firmware may also hide the
+    capability: without it, critical if VFs are configured for this very NIC, by its name or address. If the driver has
+    the devlink parameter enable_sriov, and it is false, that is the fix.
 
     Not reported: all other machines, which do not use VFs, and guests, whose hypervisor hides the capability.
 
@@ -48,28 +53,37 @@ def no_virtual_functions_offered(host: HostFacts) -> Outcomes:
         requested = configuration.of(function)
         if function.driver in PASSTHROUGH_DRIVERS or not (requested or prepared):
             continue
-        if function.sriov_capable is not True:
-            if function.sriov_capable is None and requested:
+        if function.sriov_capable is None:
+            if requested:
                 why = f"needs root: {PCI_DEVICES}/{function.address}/config"
                 yield Skipped("", host.name, function.address, why, "rights")
             continue
-        yield host_finding(
-            "warning" if requested else "info",
-            host,
-            function.address,
-            "SR-IOV supported, but no VFs available",
-            evidence=(
-                Evidence("SR-IOV capability", "present", f"lspci -vvv -s {function.address}"),
-                Evidence("VFs available", "none", f"{PCI_DEVICES}/{function.address}/sriov_totalvfs"),
-                *_parameter_evidence(host, function),
-                *(one.evidence for one in requested),
-            ),
-            why="The firmware of the machine and of the NIC sets the maximum number of VFs.",
-            fixes=(
-                *_parameter_fix(host, function),
-                *_firmware_fixes(function, max((one.count for one in requested), default=8)),
-            ),
-        )
+        if function.sriov_capable is False:
+            requested = [] if host.is_guest else configuration.of(function, exactly=True)
+            if not requested:
+                continue
+        yield _not_offered(host, function, requested)
+
+
+def _not_offered(host: HostFacts, function: PciFunction, requested: Sequence[ConfiguredVfs]) -> Finding:
+    is_hidden = function.sriov_capable is False
+    return host_finding(
+        "critical" if requested else "info",
+        host,
+        function.address,
+        "VFs are configured, but the NIC offers no SR-IOV" if is_hidden else "SR-IOV supported, but no VFs available",
+        evidence=(
+            Evidence("SR-IOV capability", "none" if is_hidden else "present", f"lspci -vvv -s {function.address}"),
+            Evidence("VFs available", "none", f"{PCI_DEVICES}/{function.address}/sriov_totalvfs"),
+            *_parameter_evidence(host, function),
+            *(one.evidence for one in requested),
+        ),
+        why=HIDDEN_TEXT if is_hidden else "The firmware of the machine and of the NIC sets the maximum number of VFs.",
+        fixes=(
+            *_parameter_fix(host, function),
+            *_firmware_fixes(function, max((one.count for one in requested), default=8)),
+        ),
+    )
 
 
 def _sriov_is_off(host: HostFacts, function: PciFunction) -> bool:
@@ -121,7 +135,10 @@ def _firmware_fixes(function: PciFunction, count: int) -> tuple[Fix, ...]:
     if function.vendor_id != 0x15B3:
         return (bios,)
     change = command("mstconfig", "-d", function.address, "set", "SRIOV_EN=1", f"NUM_OF_VFS={count}")
-    show = "Power the machine off and on; mstconfig query shows pending and current values."
+    show = (
+        "Power the machine off and on; mstconfig query shows pending and current values. mlxconfig of NVIDIA's MFT "
+        "takes the same."
+    )
     return (Fix("here", "Enable SR-IOV in the firmware of the NIC", (change,), True, (), show), bios)
 
 
