@@ -1,6 +1,6 @@
 """The actions of the probe that carry out a fix: argv that its grammar takes, or why the user must run it.
 
-Pure. The probe runs no shell: it carries out those commands that `nictop.probe.changes.grammar.actions` allows.
+Pure. The probe runs no shell: it carries out those commands that `nictop.probe.plan.grammar.actions` allows.
 ``echo TEXT > FILE`` and ``sysctl -w`` become writes. A placeholder (``<ADDRESS/PREFIX>``) follows the name of a
 setting; a name on the host that looks like one is never treated as one.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from nictop.changes.manual import manual_reason
 from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
-from nictop.probe.changes.grammar.actions import parse_action
+from nictop.probe.plan.grammar.actions import parse_action
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import PLACEHOLDER, Command, ManualStep, Step, echo, shell_quote
 from nictop.rules.wording import PLACE_TEXTS

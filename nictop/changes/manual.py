@@ -1,7 +1,7 @@
 """Why nictop prints a command and does not carry it out, in a sentence for the user. Pure.
 
 A change is carried out only if it can be rolled back exactly, by the host itself. The probe's grammar
-(`nictop.probe.changes.grammar`) decides that; the reasons here are for commands that findings print.
+(`nictop.probe.plan.grammar`) decides that; the reasons here are for commands that findings print.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from nictop.changes.events import (
     Undoing,
 )
 from nictop.model.text.terminal import clean, wrap
-from nictop.probe.changes.grammar.operation import IDENTIFIED_TEXT
+from nictop.probe.plan.grammar.operation import IDENTIFIED_TEXT
 from nictop.probe.records import PlannedAction
 from nictop.rules.fixes.commands import stored_line
 from nictop.rules.wording import command_lines

@@ -5,7 +5,7 @@ from a child process, after events, on request, and at long intervals. Errors ar
 continues.
 
 The arguments are those of `protocol.arguments`. Modules that can change this host are imported only with
-``--allow-changes``.
+``--allow-changes``; without it, the plan of a change is read, and nothing else of it is done.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from nictop.probe.changes.executor import Executor
     from nictop.probe.counters.on_demand.connections.reader import ConnectionReader
     from nictop.probe.counters.targets import Targets
+    from nictop.probe.plan.planner import Planner
     from nictop.probe.traffic.generators import Generators
 
-READ_ONLY_TEXT = "changes are disabled: nictop was started without --allow-changes"
 EAGER_SECONDS = 0.2
 """Seconds between the first two readings with ``--eager``: 20 ticks of each CPU."""
 
@@ -73,7 +73,7 @@ class Probe:
         )
         self._connections: ConnectionReader | None = None
         self._generators: Generators | None = None
-        self._executor: Executor | None = None
+        self._executor: Executor | Planner | None = None
         self._requests = RequestLines()
         self._finished = False
         self._schedule = Schedule(options.interval, time.monotonic())
@@ -257,16 +257,20 @@ class Probe:
         self._generators.handle_request(request, now)
 
     def _handle_change(self, request: dict[str, object], now: float) -> None:
-        if not self._options.allow_changes:
-            change_id = request.get("id")
-            refusal = {"id": change_id if isinstance(change_id, str) else "", "kind": "refused", "text": READ_ONLY_TEXT}
-            self._send_change({"time": now, **refusal})
-            return
+        """A probe that only reads has the planner, which makes no change."""
         if self._executor is None:
-            from nictop.probe.changes.executor import Executor
-
-            self._executor = Executor(self._send_change, self._poll, sys=self._sys, proc=self._proc)
+            self._executor = self._new_executor() if self._options.allow_changes else self._new_planner()
         self._executor.handle_request(request, now)
+
+    def _new_executor(self) -> Executor:
+        from nictop.probe.changes.executor import Executor
+
+        return Executor(self._send_change, self._poll, sys=self._sys, proc=self._proc)
+
+    def _new_planner(self) -> Planner:
+        from nictop.probe.plan.planner import Planner
+
+        return Planner(self._send_change, self._poll, sys=self._sys, proc=self._proc)
 
     def _send_change(self, fields: dict[str, object]) -> None:
         self._send("change", fields)

@@ -169,9 +169,9 @@ ARGUMENTS: dict[str, Maker] = {
 """Annotation → generator of such an argument from a text."""
 
 BY_RECORDS = {
-    "nictop.probe.changes.networkmanager.state.parse_state",
-    "nictop.probe.changes.networkmanager.state.parse_bus_profile",
-    "nictop.probe.changes.networkmanager.state.parse_bus_device",
+    "nictop.probe.plan.networkmanager.state.parse_state",
+    "nictop.probe.plan.networkmanager.state.parse_bus_profile",
+    "nictop.probe.plan.networkmanager.state.parse_bus_device",
     "nictop.probe.counters.links.parse_stats",
     "nictop.probe.inventory.ethtool.transceivers.parse_cmis",
     "nictop.probe.inventory.ethtool.transceivers.parse_cmis_lanes",
@@ -197,12 +197,12 @@ or by the tests of their modules."""
 HANDLED: dict[str, tuple[type[BaseException], ...]] = {
     "nictop.probe.kernel.dbus_wire.parse_message": (ValueError, IndexError),
     "nictop.probe.events.networkmanager.parse_signal_relevance": (ValueError, IndexError),
-    "nictop.probe.changes.grammar.actions.parse_ethtool": (ValueError,),
-    "nictop.probe.changes.grammar.actions.parse_ip": (ValueError,),
-    "nictop.probe.changes.grammar.actions.parse_link_set": (ValueError,),
-    "nictop.probe.changes.grammar.actions.parse_write": (ValueError,),
-    "nictop.probe.changes.grammar.nmcli.parse_add": (ValueError,),
-    "nictop.probe.changes.grammar.nmcli.parse_nmcli": (ValueError,),
+    "nictop.probe.plan.grammar.actions.parse_ethtool": (ValueError,),
+    "nictop.probe.plan.grammar.actions.parse_ip": (ValueError,),
+    "nictop.probe.plan.grammar.actions.parse_link_set": (ValueError,),
+    "nictop.probe.plan.grammar.actions.parse_write": (ValueError,),
+    "nictop.probe.plan.grammar.nmcli.parse_add": (ValueError,),
+    "nictop.probe.plan.grammar.nmcli.parse_nmcli": (ValueError,),
     "nictop.probe.kernel.cpu_columns.parse_cpu_header": (ValueError,),
     "nictop.probe.kernel.cpu_columns.parse_count": (ValueError,),
     "nictop.probe.counters.interrupts.parse_changed_counts": (ValueError,),

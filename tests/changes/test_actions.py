@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nictop.changes.actions import BLANKS, Actions, ManualOnly, actions_of, command_of, fill, with_values
 from nictop.errors import NictopError
-from nictop.probe.changes.grammar.actions import parse_action
+from nictop.probe.plan.grammar.actions import parse_action
 from nictop.rules import Finding, Fix, diagnose
 from nictop.rules.fixes.commands import Step, command, echo, joined, stored_line
 from tests.support.findings import commands, step_texts

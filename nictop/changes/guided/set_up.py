@@ -19,7 +19,7 @@ from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import NOT_READ_YET
-from nictop.probe.changes.grammar.actions import MAX_IDENTIFY_SECONDS
+from nictop.probe.plan.grammar.actions import MAX_IDENTIFY_SECONDS
 from nictop.probe.records import Interrupt, Link, PciFunction
 from nictop.rules import RULES, Finding, Fix, HostFacts
 from nictop.rules.fixes.affinity import interrupt_cpus, is_assigned_by_kernel

@@ -15,14 +15,14 @@ import time
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
-from nictop.probe.changes.grammar.actions import parse_action
-from nictop.probe.changes.grammar.operation import Operation
-from nictop.probe.changes.plan.current_state import Roots, State, as_text, equal, read_state, target_state
-from nictop.probe.changes.plan.ifindexes import Ifindexes, with_current_name
-from nictop.probe.changes.plan.vfs_in_use import find_vf_in_use
+from nictop.probe.changes.vfs_in_use import find_vf_in_use
 from nictop.probe.kernel.pdeathsig import set_parent_death_signal
+from nictop.probe.plan.current_state import Roots, State, as_text, equal, read_state, target_state
+from nictop.probe.plan.grammar.actions import parse_action
+from nictop.probe.plan.grammar.operation import Operation
+from nictop.probe.plan.ifindexes import Ifindexes, with_current_name
+from nictop.probe.plan.programs import find_program, program_environment
 
-PROGRAM_DIRECTORIES = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/run/current-system/sw/bin")
 PROGRAM_TIMEOUT = 20.0
 """Seconds for a program that changes kernel settings; a driver that resets its device needs several."""
 NMCLI_TIMEOUT = 75.0
@@ -38,21 +38,6 @@ KILL_WAIT_SECONDS = 5.0
 MAX_ERROR_CHARS = 300
 UNDO_ATTEMPTS, UNDO_RETRY_SECONDS = 4, 0.5
 """Number of attempts of a rollback, and seconds between them."""
-
-
-def find_program(name: str) -> str:
-    """Its path. Raises ValueError when it is not installed."""
-    for directory in PROGRAM_DIRECTORIES:
-        path = os.path.join(directory, name)
-        if os.access(path, os.X_OK):
-            return path
-    raise ValueError(f"{name} is not installed")
-
-
-def program_environment() -> dict[str, str]:
-    """The environment of programs: of the user's only the address of the system bus."""
-    inherited = {name: os.environ[name] for name in ("DBUS_SYSTEM_BUS_ADDRESS",) if name in os.environ}
-    return {"LC_ALL": "C", "PATH": ":".join(PROGRAM_DIRECTORIES), **inherited}
 
 
 def apply_operation(

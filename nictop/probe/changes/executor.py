@@ -1,8 +1,8 @@
 """Carry out change requests in a probe that was started with ``--allow-changes``.
 
-Takes `records.ChangeRequest`s and sends `records.ChangeLine`s; one change at a time. A child reads the plan, because a
-driver may hang in any read; a guard process (`guard`), which outlives the probe, makes the change. When the guard dies,
-another process rolls the change back. Only `Executor.close` blocks.
+Takes `records.ChangeRequest`s and sends `records.ChangeLine`s; one change at a time. `plan.planner` answers requests
+for a plan; a guard process (`undo_guard`), which outlives the probe, makes the change. When the guard dies, another
+process rolls the change back. Only `Executor.close` blocks.
 """
 
 from __future__ import annotations
@@ -15,23 +15,21 @@ import signal
 import time
 
 from nictop.probe.changes import locks
-from nictop.probe.changes.pipe import ReportPipe
-from nictop.probe.changes.plan.current_state import Roots
-from nictop.probe.changes.plan.plan import read_plan
-from nictop.probe.changes.requests import ChangeCommand
-from nictop.probe.changes.undo_guard import KEEP, LOCK_TIMEOUT, MAX_REPORT_BYTES, UNDO, Guard, UndoRecord, run_rescue
+from nictop.probe.changes.undo_guard import KEEP, LOCK_TIMEOUT, UNDO, Guard, UndoRecord, run_rescue
 from nictop.probe.kernel import daemonize
-from nictop.probe.traffic.requests import request_id
+from nictop.probe.plan.current_state import Roots
+from nictop.probe.plan.pipe import MAX_REPORT_BYTES, ReportPipe, is_pipe_closed
+from nictop.probe.plan.plan import ChangePlan
+from nictop.probe.plan.planner import Planner, discard_line, id_of
+from nictop.probe.plan.requests import ChangeCommand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    ReportChange = Callable[[dict[str, object]], None]
+    from nictop.probe.plan.planner import ReportChange
 
 REPORT_READ_BYTES = 64 * 1024
-PLAN_TIMEOUT = 20.0
-"""Seconds to read the plan of a change."""
 CLOSE_TIMEOUT = 10.0
 """Seconds that a probe that is ending still supervises its guard."""
 UNDO_START_TIMEOUT, APPLY_STOP_TIMEOUT = 5.0, 30.0
@@ -42,13 +40,14 @@ MAX_RESCUES = 5
 
 
 class ChangeWorker:
-    """A process that reads a plan or makes a change. `role`: "plan", "guard" or "rescue". `pid`: of a guard once it is
-    known. `deadline`: it must have reported by then (CLOCK_MONOTONIC). `undo_record`: known before anything is changed.
+    """A process that makes a change. `role`: "guard" or "rescue". `pid`: of a guard once it is known, else 0.
+    `deadline`: it must have reported by then (CLOCK_MONOTONIC). `undo_record`: known before anything is changed.
     `is_waiting`: applied, and waiting for the decision to keep it."""
 
-    def __init__(self, change_id: str, role: str, pipes: daemonize.Pipes, pid: int, deadline: float | None) -> None:
-        self.change_id, self.role, self.pipes, self.pid, self.deadline = change_id, role, pipes, pid, deadline
-        self.is_child = pid != 0
+    def __init__(self, change_id: str, role: str, pipes: daemonize.Pipes) -> None:
+        self.change_id, self.role, self.pipes = change_id, role, pipes
+        self.pid = 0
+        self.deadline: float | None = None
         self.undo_record: UndoRecord | None = None
         self.keep_requested = self.is_waiting = self.finished = False
         self.rescues = 0
@@ -62,6 +61,7 @@ class Executor:
 
     def __init__(self, report: ReportChange, poll: select.poll, *, sys: str = "/sys", proc: str = "/proc") -> None:
         self._report, self._poll, self._roots = report, poll, Roots(sys, proc)
+        self._planner = Planner(self._send_line, poll, sys=sys, proc=proc, check=refuse_locked)
         self._worker: ChangeWorker | None = None
 
     def handle_request(self, request: Mapping[str, object], now: float) -> None:
@@ -69,34 +69,36 @@ class Executor:
         try:
             command = ChangeCommand(request)
         except ValueError as error:
-            change_id = ""
-            with contextlib.suppress(ValueError):
-                change_id = request_id(request)
-            self._refuse(change_id, str(error), now)
+            self._refuse(id_of(request), str(error), now)
             return
         worker = self._worker
         if worker is not None and worker.finished:  # the process is about to exit
             self._handle_exit(worker, now)
             worker = None
         if command.step in ("keep", "undo"):
-            if worker is None or worker.change_id != command.id or worker.role == "plan":
+            if worker is None or worker.change_id != command.id:
                 self._refuse(command.id, "no such change in progress", now)
             elif worker.role == "guard":
                 self._forward(worker, command.step, now)
             return
-        if worker is not None:
-            self._refuse(command.id, f"another change is in progress: {worker.change_id}", now)
-            return
-        try:
+        busy_with = self._planner.busy_with(now) if worker is None else worker.change_id
+        if busy_with:
+            self._refuse(command.id, f"another change is in progress: {busy_with}", now)
+        elif command.step == "apply":
             self._start(command, now)
-        except OSError as error:
-            self._refuse(command.id, f"cannot start a process: {error.strerror}", now)
+        elif os.geteuid() != 0:
+            self._refuse(command.id, "changes need root on the host: use --sudo", now)
+        else:
+            self._planner.start(command, now)
 
     def owns(self, descriptor: int) -> bool:
-        return self._worker is not None and self._worker.pipes.reports == descriptor
+        return self._planner.owns(descriptor) or (self._worker is not None and self._worker.pipes.reports == descriptor)
 
     def handle_readable(self, descriptor: int, now: float) -> None:
-        """Read reports of the worker, or notice its end."""
+        """Read reports of the worker or of the planner's child, or notice its end."""
+        if self._planner.owns(descriptor):
+            self._planner.handle_readable(descriptor, now)
+            return
         worker = self._worker
         if worker is None or worker.pipes.reports != descriptor:
             return
@@ -116,31 +118,29 @@ class Executor:
 
     def next_deadline(self) -> float | None:
         """When `advance` has something to do; None: nothing is pending."""
-        return self._worker.deadline if self._worker is not None else None
+        return self._planner.next_deadline() if self._worker is None else self._worker.deadline
 
     def advance(self, now: float) -> None:
-        """Kill a worker that reads for too long, or a guard that does not roll back in time."""
+        """Kill a child that reads for too long, or a guard that does not roll back in time."""
+        self._planner.advance(now)
         worker = self._worker
         if worker is None or worker.deadline is None or now < worker.deadline:
             return
         worker.deadline = None
         if worker.pid and not is_pipe_closed(worker.pipes.reports):
-            worker.error = f"the current state could not be read within {PLAN_TIMEOUT:g} s"
-            if worker.role == "guard":
-                worker.error = "the rollback process hangs or was stopped"
+            worker.error = "the rollback process hangs or was stopped"
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Called when the probe ends. The guard notices the end of its pipe and rolls back; it is supervised for at
         most `CLOSE_TIMEOUT` seconds, in case it is killed now."""
+        self._planner.close()
         worker = self._worker
         if worker is None:
             return
-        self._report = _discard_line
-        if worker.role == "plan":
-            os.kill(worker.pid, signal.SIGKILL)
-        elif worker.pipes.commands >= 0:
+        self._report = discard_line
+        if worker.pipes.commands >= 0:
             os.close(worker.pipes.commands)
             worker.pipes.commands = -1
             if worker.role == "guard" and not worker.keep_requested:
@@ -167,18 +167,15 @@ class Executor:
     def _start(self, command: ChangeCommand, now: float) -> None:
         roots = self._roots
 
-        def plan(reports: int, _: int) -> None:
-            report_plan(ReportPipe(reports, command.id), command, roots)
-
         def guard(reports: int, commands: int) -> None:
             Guard(command, ReportPipe(reports, command.id), commands, roots).run()
 
-        if command.step == "prepare":
-            pipes, pid = daemonize.start(plan, detached=False)
-            self._register(ChangeWorker(command.id, "plan", pipes, pid, now + PLAN_TIMEOUT))
-        else:
-            pipes, pid = daemonize.start(guard, sys=roots.sys)
-            self._register(ChangeWorker(command.id, "guard", pipes, pid, None))
+        try:
+            pipes, _ = daemonize.start(guard, sys=roots.sys)
+        except OSError as error:
+            self._refuse(command.id, f"cannot start a process: {error.strerror}", now)
+            return
+        self._register(ChangeWorker(command.id, "guard", pipes))
 
     def _start_rescue(self, worker: ChangeWorker, now: float) -> None:
         """Start a process that rolls back for a guard that has died."""
@@ -189,13 +186,13 @@ class Executor:
             run_rescue(ReportPipe(reports, change_id), undo_record, roots)
 
         try:
-            pipes, pid = daemonize.start(rescue, sys=roots.sys)
+            pipes, _ = daemonize.start(rescue, sys=roots.sys)
         except OSError as error:
             self._send(
                 change_id, "failed", f"the rollback process was killed and the change remains: {error.strerror}", now
             )
             return
-        rescuer = ChangeWorker(change_id, "rescue", pipes, pid, None)
+        rescuer = ChangeWorker(change_id, "rescue", pipes)
         rescuer.undo_record, rescuer.rescues = undo_record, worker.rescues + 1
         self._register(rescuer)
 
@@ -223,13 +220,9 @@ class Executor:
         """The worker has ended; if it was not finished, report it and roll back."""
         worker.error = worker.error or worker.buffer.decode("utf-8", "replace").strip()[:300]
         self._unregister(worker)
-        if worker.is_child:
-            os.waitpid(worker.pid, 0)
         if worker.finished:
             return
-        if worker.role == "plan":
-            self._refuse(worker.change_id, worker.error or "the current state could not be read", now)
-        elif worker.undo_record is None:
+        if worker.undo_record is None:
             reason = worker.error or "the process was killed"
             self._send(
                 worker.change_id, "failed", f"nothing was changed, the rollback process ended early: {reason}", now
@@ -259,25 +252,6 @@ class Executor:
             self._report(fields)
 
 
-def is_pipe_closed(descriptor: int) -> bool:
-    """Whether the other end of a pipe is closed: then the process id may belong to another process by now."""
-    poll = select.poll()
-    poll.register(descriptor, 0)
-    return any(event & select.POLLHUP for _, event in poll.poll(0))
-
-
-def _discard_line(_: dict[str, object]) -> None:
-    """Used once the probe is ending."""
-
-
-def report_plan(pipe: ReportPipe, command: ChangeCommand, roots: Roots) -> None:
-    """Answer a "prepare" request."""
-    try:
-        if os.geteuid() != 0:
-            raise ValueError("changes need root on the host: use --sudo")
-        plan = read_plan(command.actions, roots)
-        locks.acquire(plan.subjects, LOCK_TIMEOUT).close()  # refuse now what `apply` would refuse
-    except ValueError as error:
-        pipe.finish("refused", str(error))
-    else:
-        pipe.finish("prepared", plan=plan.actions, fingerprint=plan.fingerprint, needs_second_yes=plan.needs_second_yes)
+def refuse_locked(plan: ChangePlan) -> None:
+    """Raises ValueError for a plan of which another change holds a lock: `Guard` would refuse it later."""
+    locks.acquire(plan.subjects, LOCK_TIMEOUT).close()

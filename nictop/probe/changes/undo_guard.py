@@ -17,14 +17,14 @@ from dataclasses import dataclass, replace
 
 from nictop.probe.changes import locks
 from nictop.probe.changes.apply import apply_operation, roll_back
-from nictop.probe.changes.grammar.operation import IDENTIFIED_TEXT
 from nictop.probe.changes.networkmanager import guard as networkmanager_guard
 from nictop.probe.changes.networkmanager.guard import CheckpointFields, RolledBack
-from nictop.probe.changes.pipe import ReportPipe
-from nictop.probe.changes.plan.current_state import Roots, State, read_state, target_state
-from nictop.probe.changes.plan.ifindexes import Ifindexes, refuse_other_link
-from nictop.probe.changes.plan.plan import ChangePlan, read_plan
-from nictop.probe.changes.requests import ChangeCommand
+from nictop.probe.plan.current_state import Roots, State, read_state, target_state
+from nictop.probe.plan.grammar.operation import IDENTIFIED_TEXT
+from nictop.probe.plan.ifindexes import Ifindexes, refuse_other_link
+from nictop.probe.plan.pipe import ReportPipe
+from nictop.probe.plan.plan import ChangePlan, read_plan
+from nictop.probe.plan.requests import ChangeCommand
 
 HANDOVER_TIMEOUT = 5.0
 """Seconds for the probe to read the undo record; after that nothing is begun."""
@@ -32,7 +32,6 @@ LOCK_TIMEOUT = 0.5
 """Seconds to wait for locks of a guard that is just exiting."""
 RESCUE_LOCK_TIMEOUT = 60.0
 """Seconds that a rescue waits for the program that the dead guard was running."""
-MAX_REPORT_BYTES = 4 * 1024 * 1024
 KEEP, UNDO = b"keep", b"undo"
 REASON_DISCONNECTED, REASON_TIMEOUT, REASON_TERMINATED = (
     "connection lost",

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from nictop.probe.changes.grammar.operation import IDENTIFIED_TEXT
-from nictop.probe.changes.requests import ChangeCommand
+from nictop.probe.plan.grammar.operation import IDENTIFIED_TEXT
+from nictop.probe.plan.requests import ChangeCommand
 from nictop.probe.records import ChangeRequest, Request
 from nictop.wire.codec import encode_request
 from tests.support.changes import (

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from nictop.probe.changes.grammar.actions import parse_action
-from nictop.probe.changes.plan import current_state, undo
-from nictop.probe.changes.plan.current_state import Roots, equal, read_state, target_state
-from nictop.probe.changes.plan.undo import read_undo
+from nictop.probe.plan import current_state, undo
+from nictop.probe.plan.current_state import Roots, equal, read_state, target_state
+from nictop.probe.plan.grammar.actions import parse_action
+from nictop.probe.plan.undo import read_undo
 from nictop.probe.records import Bond, BridgePort, BridgeVlan, Link
 from tests.model.hosts import make_link
 from tests.support.changes import change_client, wait_for_no_process_left

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 import pytest
 
 from nictop.probe.changes import locks
-from nictop.probe.changes.grammar.actions import parse_action
 from nictop.probe.changes.locks import LOCK_NAME_PREFIX
-from nictop.probe.changes.plan.ifindexes import refuse_other_link, with_current_name, with_name
+from nictop.probe.plan.grammar.actions import parse_action
+from nictop.probe.plan.ifindexes import refuse_other_link, with_current_name, with_name
 from tests.probe.changes import test_changes
 from tests.support.changes import (
     ADDRESS,

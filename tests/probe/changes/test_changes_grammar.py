@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.changes.grammar.actions import MAX_WORD_CHARS, parse_action
-from nictop.probe.changes.grammar.bridges_bonds import BOND_PORTS
-from nictop.probe.changes.grammar.operation import Operation
-from nictop.probe.changes.requests import ChangeCommand
+from nictop.probe.plan.grammar.actions import MAX_WORD_CHARS, parse_action
+from nictop.probe.plan.grammar.bridges_bonds import BOND_PORTS
+from nictop.probe.plan.grammar.operation import Operation
+from nictop.probe.plan.requests import ChangeCommand
 
 UUID = "3d5e1b3a-0c4f-4c22-9df5-0e7b4b0a4f10"
 

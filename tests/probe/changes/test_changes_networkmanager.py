@@ -17,12 +17,13 @@ from typing import IO
 
 import pytest
 
-from nictop.probe.changes.grammar.actions import parse_action
 from nictop.probe.changes.networkmanager.activation import Target, is_reached, must_stop_autoconnect
-from nictop.probe.changes.networkmanager.affected import AffectedProfiles
 from nictop.probe.changes.networkmanager.checkpoint import Checkpoint, change_since
-from nictop.probe.changes.networkmanager.kernel_settings import changed_settings, refuse_lasting_settings
-from nictop.probe.changes.networkmanager.state import (
+from nictop.probe.inventory.managers.networkmanager import PROFILE_INTERFACE, ROOT, SERVICE
+from nictop.probe.plan.grammar.actions import parse_action
+from nictop.probe.plan.networkmanager.affected import AffectedProfiles
+from nictop.probe.plan.networkmanager.kernel_settings import changed_settings, refuse_lasting_settings
+from nictop.probe.plan.networkmanager.state import (
     NM_DEVICE_STATE_REASON_USER_REQUESTED,
     NM_SETTINGS_CONNECTION_FLAG_EXTERNAL,
     BusProfile,
@@ -30,7 +31,6 @@ from nictop.probe.changes.networkmanager.state import (
     NmClient,
     NmState,
 )
-from nictop.probe.inventory.managers.networkmanager import PROFILE_INTERFACE, ROOT, SERVICE
 from tests.support.kills import kill_matrix, position_in_stage
 from tests.support.managed_change import (
     Change,

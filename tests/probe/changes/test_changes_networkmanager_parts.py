@@ -12,9 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.changes.grammar.actions import parse_action
-from nictop.probe.changes.grammar.operation import Operation
-from nictop.probe.changes.networkmanager.affected import AffectedProfiles, affected_profiles
+from nictop.probe.changes.link_addresses import parse_addresses, parse_routes
 from nictop.probe.changes.networkmanager.files import (
     NetworkManagerPaths,
     copies_of,
@@ -25,10 +23,12 @@ from nictop.probe.changes.networkmanager.files import (
     restore_no_auto_default,
 )
 from nictop.probe.changes.networkmanager.settings import packed, unpacked, with_secrets
-from nictop.probe.changes.networkmanager.state import BusProfile, Device, NmState, parse_state, settings_equal
-from nictop.probe.changes.plan.link_addresses import parse_addresses, parse_routes
 from nictop.probe.inventory.managers.networkmanager import untyped_objects
 from nictop.probe.kernel.dbus_calls import DbusReply
+from nictop.probe.plan.grammar.actions import parse_action
+from nictop.probe.plan.grammar.operation import Operation
+from nictop.probe.plan.networkmanager.affected import AffectedProfiles, affected_profiles
+from nictop.probe.plan.networkmanager.state import BusProfile, Device, NmState, parse_state, settings_equal
 
 UUIDS = st.sampled_from(["u1", "u2", "u3", ""])
 KEYFILES = st.builds(

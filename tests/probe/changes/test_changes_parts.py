@@ -19,11 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.changes import apply, executor, locks
-from nictop.probe.changes.grammar.actions import parse_action
 from nictop.probe.changes.networkmanager.guard import RolledBack
-from nictop.probe.changes.pipe import ReportPipe
-from nictop.probe.changes.plan.current_state import Roots, comparable, equal
-from nictop.probe.changes.plan.lifelines import (
+from nictop.probe.changes.vfs_in_use import find_vf_in_use
+from nictop.probe.plan import planner, programs
+from nictop.probe.plan.current_state import Roots, comparable, equal
+from nictop.probe.plan.grammar.actions import parse_action
+from nictop.probe.plan.lifelines import (
     DEFAULT_ROUTE,
     OTHER_SSH,
     OWN_SSH,
@@ -32,8 +33,8 @@ from nictop.probe.changes.plan.lifelines import (
     parse_environment,
     read_ssh_connection,
 )
-from nictop.probe.changes.plan.plan import ChangePlan, read_plan
-from nictop.probe.changes.plan.vfs_in_use import find_vf_in_use
+from nictop.probe.plan.pipe import ReportPipe
+from nictop.probe.plan.plan import ChangePlan, read_plan
 from nictop.probe.records import Address, DefaultRoute, Link
 from tests.support.lines import link
 from tests.support.namespaces import ROOT, Namespace
@@ -300,7 +301,7 @@ def test_arguments_reach_a_program_unchanged(tmp_path: Path, monkeypatch: pytest
     program = tmp_path / "nmcli"
     program.write_text(f'#!/bin/sh\nfor word; do printf "%s\\n" "$word"; done > {output_file}\nenv >> {output_file}\n')
     program.chmod(0o755)
-    monkeypatch.setattr(apply, "PROGRAM_DIRECTORIES", (str(tmp_path), *apply.PROGRAM_DIRECTORIES))
+    monkeypatch.setattr(programs, "PROGRAM_DIRECTORIES", (str(tmp_path), *programs.PROGRAM_DIRECTORIES))
     monkeypatch.setenv("LD_PRELOAD", "")
     monkeypatch.setenv("PATH", "/nowhere")
     name = 'it\'s "mine" $(touch x) `y` ; & | *'
@@ -314,7 +315,7 @@ def test_program_failure_and_timeout_are_reported(tmp_path: Path, monkeypatch: p
     program = tmp_path / "ethtool"
     program.write_text("#!/bin/sh\necho first\nprintf 'no \\033[31mway\\n' >&2\nexit 7\n")
     program.chmod(0o755)
-    monkeypatch.setattr(apply, "PROGRAM_DIRECTORIES", (str(tmp_path),))
+    monkeypatch.setattr(programs, "PROGRAM_DIRECTORIES", (str(tmp_path),))
     with pytest.raises(ValueError, match=r"^ethtool -L ens4: no  \[31mway$"):
         apply.run_program(["ethtool", "-L", "ens4", "combined", "4"])
     pid = tmp_path / "pid"
@@ -333,7 +334,7 @@ def test_program_is_killed_when_the_change_is_rolled_back(tmp_path: Path, monkey
     program = tmp_path / "nmcli"
     program.write_text(f"#!/bin/sh\necho $$ > {pid}\nexec /bin/sleep 600\n")
     program.chmod(0o755)
-    monkeypatch.setattr(apply, "PROGRAM_DIRECTORIES", (str(tmp_path),))
+    monkeypatch.setattr(programs, "PROGRAM_DIRECTORIES", (str(tmp_path),))
 
     def on_poll() -> None:
         if pid.exists():
@@ -417,10 +418,10 @@ def test_hanging_driver_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> No
     changes = executor.Executor(reports.append, poll)
     request = {"id": "a", "step": "prepare", "actions": [["reboot"]]}
     with monkeypatch.context() as patched:
-        patched.setattr(executor, "read_plan", block_forever)
+        patched.setattr(planner, "read_plan", block_forever)
         changes.handle_request(request, 0.0)
     deadline = changes.next_deadline()
-    assert deadline == executor.PLAN_TIMEOUT
+    assert deadline == planner.PLAN_TIMEOUT
     changes.advance(deadline - 1)
     changes.handle_request({**request, "id": "b"}, 1.0)
     assert "another change is in progress: a" in reports.pop()["text"]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.changes.plan.ssh_connections import parse_address, parse_table, read_connections, read_return_ifindex
+from nictop.probe.plan.ssh_connections import parse_address, parse_table, read_connections, read_return_ifindex
 from tests.support.changes import LINK, MTU, PEER, change_client, prepare_host
 from tests.support.namespaces import Namespace
 

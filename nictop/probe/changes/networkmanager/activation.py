@@ -10,7 +10,10 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from nictop.probe.changes.networkmanager.state import (
+from nictop.probe.changes.link_addresses import LinkAddresses, is_link_unchanged, restore_link
+from nictop.probe.inventory.managers.networkmanager import ROOT, SERVICE
+from nictop.probe.kernel import dbus_wire as bus
+from nictop.probe.plan.networkmanager.state import (
     NM_DEVICE_STATE_ACTIVATED,
     NM_DEVICE_STATE_DISCONNECTED,
     Device,
@@ -18,9 +21,6 @@ from nictop.probe.changes.networkmanager.state import (
     NmState,
     read_nm_state,
 )
-from nictop.probe.changes.plan.link_addresses import LinkAddresses, is_link_unchanged, restore_link
-from nictop.probe.inventory.managers.networkmanager import ROOT, SERVICE
-from nictop.probe.kernel import dbus_wire as bus
 
 ACTIVATION_TIMEOUT = 20.0
 """Seconds; a DHCP server answers within a few."""

@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nictop.probe.changes.grammar.operation import Operation
+from nictop.probe.changes.link_addresses import LinkAddresses, read_link_addresses, restore_link
 from nictop.probe.changes.networkmanager.activation import ACTIVATION_TIMEOUT, Target, apply_targets, stop_autoconnect
-from nictop.probe.changes.networkmanager.affected import AffectedProfiles, affected_profiles
 from nictop.probe.changes.networkmanager.files import (
     NetworkManagerPaths,
     copies_of,
@@ -28,10 +27,11 @@ from nictop.probe.changes.networkmanager.files import (
     restore_no_auto_default,
 )
 from nictop.probe.changes.networkmanager.settings import ProfileCopy, copy_profile, restore_settings
-from nictop.probe.changes.networkmanager.state import BUS_ERRORS, NmClient, NmState, read_nm_state
-from nictop.probe.changes.plan.link_addresses import LinkAddresses, read_link_addresses, restore_link
 from nictop.probe.inventory.managers.networkmanager import ROOT, SERVICE
 from nictop.probe.kernel import dbus_wire as bus
+from nictop.probe.plan.grammar.operation import Operation
+from nictop.probe.plan.networkmanager.affected import AffectedProfiles, affected_profiles
+from nictop.probe.plan.networkmanager.state import BUS_ERRORS, NmClient, NmState, read_nm_state
 
 BEGIN_TIMEOUT = 10.0
 """Seconds for the calls of `begin` and `record_applied`."""

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from nictop.probe.changes.apply import NMCLI_TIMEOUT, PROGRAM_TIMEOUT
-from nictop.probe.changes.plan.plan import ChangePlan
+from nictop.probe.plan.plan import ChangePlan
 
 OWNER_CHECK_SECONDS = 1.0
 """Seconds between checks whether NetworkManager still runs, while nmcli does."""

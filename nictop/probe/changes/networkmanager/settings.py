@@ -10,7 +10,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from nictop.probe.changes.networkmanager.state import (
+from nictop.probe.inventory.managers.networkmanager import PROFILE_INTERFACE, ROOT, SERVICE
+from nictop.probe.plan.networkmanager.state import (
     BusProfile,
     NmClient,
     NmState,
@@ -18,7 +19,6 @@ from nictop.probe.changes.networkmanager.state import (
     read_nm_state,
     settings_equal,
 )
-from nictop.probe.inventory.managers.networkmanager import PROFILE_INTERFACE, ROOT, SERVICE
 
 SECRET_SETTINGS = frozenset(
     ("802-1x", "802-11-wireless-security", "adsl", "cdma", "gsm", "macsec", "pppoe", "vpn", "wifi-p2p", "wireguard")

@@ -20,7 +20,7 @@ from nictop.errors import NictopError
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.text.words import NOT_READ_YET
-from nictop.probe.changes.grammar.actions import MAX_IDENTIFY_SECONDS
+from nictop.probe.plan.grammar.actions import MAX_IDENTIFY_SECONDS
 from nictop.probe.records import Channels, Link, PciFunction
 from nictop.rules import HostFacts
 from nictop.tui.widgets.base.form import Field

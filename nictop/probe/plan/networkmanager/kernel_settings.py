@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 
-from nictop.probe.changes.grammar.actions import ETHTOOL_SETTINGS, parse_action
-from nictop.probe.changes.grammar.operation import Operation, link_name
-from nictop.probe.changes.networkmanager.affected import possible_interfaces
-from nictop.probe.changes.networkmanager.state import NmState
-from nictop.probe.changes.plan.current_state import Roots, read_ethtool_part, read_state, target_state
-from nictop.probe.changes.plan.undo import UndoActions, read_undo
+from nictop.probe.plan.current_state import Roots, read_ethtool_part, read_state, target_state
+from nictop.probe.plan.grammar.actions import ETHTOOL_SETTINGS, parse_action
+from nictop.probe.plan.grammar.operation import Operation, link_name
+from nictop.probe.plan.networkmanager.affected import possible_interfaces
+from nictop.probe.plan.networkmanager.state import NmState
+from nictop.probe.plan.undo import UndoActions, read_undo
 from nictop.probe.records import Channels, Link, Rings
 
 NAMED = {"feature": "-K", "coalesce": "-C"}

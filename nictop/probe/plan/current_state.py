@@ -14,8 +14,6 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nictop.probe.changes.grammar.bridges_bonds import BOND_PORTS, PORT_STATES
-from nictop.probe.changes.grammar.operation import Operation
 from nictop.probe.inventory.ethtool import reader as ethtool
 from nictop.probe.inventory.links.bond_messages import with_bond
 from nictop.probe.inventory.links.bridge_vlans import read_vlans
@@ -32,6 +30,8 @@ from nictop.probe.kernel.rtnetlink import (
     RTM_GETLINK,
 )
 from nictop.probe.kernel.sysfs import parse_integer, read_text
+from nictop.probe.plan.grammar.bridges_bonds import BOND_PORTS, PORT_STATES
+from nictop.probe.plan.grammar.operation import Operation
 from nictop.probe.records import Address, Channels, Feature, Link, Rings, Unreadable
 
 FEATURE_GROUPS = {

@@ -14,8 +14,8 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from typing import Any
 
-from nictop.probe.changes.apply import find_program, program_environment
 from nictop.probe.kernel.sysfs import read_text
+from nictop.probe.plan.programs import find_program, program_environment
 
 IP_TIMEOUT = 10.0
 """Seconds for one command."""

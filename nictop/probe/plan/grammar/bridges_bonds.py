@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from nictop.probe.changes.grammar.operation import Kind, Operation, integer, link_name
+from nictop.probe.plan.grammar.operation import Kind, Operation, integer, link_name
 
 MAX_VLAN_ID = 4094
 MAX_PATH_COST = 65535

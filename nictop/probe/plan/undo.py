@@ -11,9 +11,6 @@ import os
 import socket
 from collections.abc import Sequence
 
-from nictop.probe.changes.grammar.actions import CPU_LIST
-from nictop.probe.changes.grammar.operation import Operation
-from nictop.probe.changes.plan.current_state import Roots, State, read_addresses, read_ifindex, read_link
 from nictop.probe.inventory.links.bridge_vlans import read_vlans
 from nictop.probe.inventory.links.messages import number
 from nictop.probe.inventory.links.routes import RTA_GATEWAY, RTPROT_KERNEL, internet_address
@@ -21,6 +18,9 @@ from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iter_attri
 from nictop.probe.kernel.route_lookup import RTA_OIF, RTMSG
 from nictop.probe.kernel.rtnetlink import RTM_GETROUTE
 from nictop.probe.kernel.sysfs import parse_integer, read_text
+from nictop.probe.plan.current_state import Roots, State, read_addresses, read_ifindex, read_link
+from nictop.probe.plan.grammar.actions import CPU_LIST
+from nictop.probe.plan.grammar.operation import Operation
 from nictop.probe.records import Link, Unreadable
 
 IPV6_MIN_MTU = 1280

@@ -13,13 +13,13 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from nictop.probe.changes.grammar.actions import parse_action
-from nictop.probe.changes.grammar.operation import Operation
-from nictop.probe.changes.plan import lifelines
-from nictop.probe.changes.plan.current_state import Roots, State, as_text, equal, read_ifindex, read_state, target_state
-from nictop.probe.changes.plan.ifindexes import link_names, read_ifindexes
-from nictop.probe.changes.plan.undo import read_undo
 from nictop.probe.inventory.links.reader import read_links
+from nictop.probe.plan import lifelines
+from nictop.probe.plan.current_state import Roots, State, as_text, equal, read_ifindex, read_state, target_state
+from nictop.probe.plan.grammar.actions import parse_action
+from nictop.probe.plan.grammar.operation import Operation
+from nictop.probe.plan.ifindexes import link_names, read_ifindexes
+from nictop.probe.plan.undo import read_undo
 from nictop.probe.records import Link, PlannedAction
 
 NON_DISRUPTIVE_KINDS = ("affinity", "steering", "sysctl", "identify")
@@ -170,8 +170,8 @@ def read_networkmanager_part(planned: Sequence[PlannedOperation], links: Sequenc
     """Fill in the NetworkManager operations. Raises ValueError."""
     if not planned:
         return
-    from nictop.probe.changes.networkmanager.kernel_settings import read_kernel_undo
-    from nictop.probe.changes.networkmanager.plan import describe
+    from nictop.probe.plan.networkmanager.kernel_settings import read_kernel_undo
+    from nictop.probe.plan.networkmanager.plan import describe
 
     for one, description in zip(planned, describe([one.operation for one in planned])):
         one.before, one.after, one.subject = {"": description.before}, {"": description.after}, description.subject

@@ -12,8 +12,8 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nictop.probe.changes.plan.ssh_connections import SshAddresses, read_connections, read_return_ifindex
 from nictop.probe.kernel.sysfs import parse_integer, read_text
+from nictop.probe.plan.ssh_connections import SshAddresses, read_connections, read_return_ifindex
 from nictop.probe.records import Link
 
 MAX_ANCESTORS = 32

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from nictop.probe.changes.grammar.operation import Operation
-from nictop.probe.changes.networkmanager.state import BusProfile, Device, NmState
+from nictop.probe.plan.grammar.operation import Operation
+from nictop.probe.plan.networkmanager.state import BusProfile, Device, NmState
 
 ANY_INTERFACE = ("*", "")
 """Interface names in a profile that may be activated on any device."""

@@ -1,8 +1,8 @@
-"""Reports from a process that changes the host to its probe: JSON lines in a pipe.
+"""Reports to the probe from a process that reads a plan, or changes the host: JSON lines in a pipe.
 
-``line`` is one `records.ChangeLine` for the watching side; ``undo`` (a `guard.UndoRecord`) and ``pid`` of the guard are
-for the probe; ``end`` marks the last line. Writing never blocks for long, and errors are ignored when the probe has
-ended.
+``line`` is one `records.ChangeLine` for the watching side; ``undo`` (an `undo_guard.UndoRecord`) and ``pid`` of the
+guard are for the probe; ``end`` marks the last line. Writing never blocks for long, and errors are ignored when the
+probe has ended.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import os
 import select
 import time
 
+MAX_REPORT_BYTES = 4 * 1024 * 1024
+"""Bytes of one line."""
 MAX_FINAL_TEXT_CHARS = 500
 """Characters, so that the last line is written atomically (PIPE_BUF, 4096 bytes)."""
 
@@ -58,3 +60,10 @@ class ReportPipe:
                 return False
         self._unfinished = b""
         return True
+
+
+def is_pipe_closed(descriptor: int) -> bool:
+    """Whether the other end of a pipe is closed: then the process id may belong to another process by now."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from nictop.probe.changes.grammar.bridges_bonds import BOND_OPTIONS, bond_value
-from nictop.probe.changes.grammar.operation import Operation, link_name
+from nictop.probe.plan.grammar.bridges_bonds import BOND_OPTIONS, bond_value
+from nictop.probe.plan.grammar.operation import Operation, link_name
 
 PROFILE_PROPERTY = re.compile(
     r"[+-]?(?:connection\.(?:id|interface-name|autoconnect|autoconnect-priority)"

@@ -12,9 +12,9 @@ import ipaddress
 import re
 from collections.abc import Sequence
 
-from nictop.probe.changes.grammar.bridges_bonds import BONDING_PRIMARY_PATH, parse_bridge, parse_link_type
-from nictop.probe.changes.grammar.nmcli import parse_nmcli
-from nictop.probe.changes.grammar.operation import Kind, Operation, integer, link_name
+from nictop.probe.plan.grammar.bridges_bonds import BONDING_PRIMARY_PATH, parse_bridge, parse_link_type
+from nictop.probe.plan.grammar.nmcli import parse_nmcli
+from nictop.probe.plan.grammar.operation import Kind, Operation, integer, link_name
 
 MAX_ACTION_WORDS, MAX_WORD_CHARS = 64, 1024
 FEATURE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)

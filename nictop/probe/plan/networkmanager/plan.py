@@ -11,12 +11,12 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nictop.probe.changes.apply import find_program, program_environment
-from nictop.probe.changes.grammar.operation import Operation
-from nictop.probe.changes.networkmanager.affected import affected_profiles
-from nictop.probe.changes.networkmanager.kernel_settings import refuse_lasting_settings
-from nictop.probe.changes.networkmanager.state import BUS_ERRORS, NmClient, NmState, read_nm_state
 from nictop.probe.kernel import dbus_wire as bus
+from nictop.probe.plan.grammar.operation import Operation
+from nictop.probe.plan.networkmanager.affected import affected_profiles
+from nictop.probe.plan.networkmanager.kernel_settings import refuse_lasting_settings
+from nictop.probe.plan.networkmanager.state import BUS_ERRORS, NmClient, NmState, read_nm_state
+from nictop.probe.plan.programs import find_program, program_environment
 
 DESCRIBE_TIMEOUT = 5.0
 """Seconds for the bus, and for each nmcli."""

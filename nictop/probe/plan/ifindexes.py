@@ -9,8 +9,8 @@ import contextlib
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 
-from nictop.probe.changes.grammar.actions import parse_action
-from nictop.probe.changes.grammar.operation import Operation
+from nictop.probe.plan.grammar.actions import parse_action
+from nictop.probe.plan.grammar.operation import Operation
 
 Ifindexes = Mapping[str, int]
 """Interface name in a plan → its ifindex when the plan was made."""

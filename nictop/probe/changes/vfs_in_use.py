@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import re
 
-from nictop.probe.changes.plan.current_state import Roots, read_addresses
 from nictop.probe.kernel.rtnetlink import IFF_UP
 from nictop.probe.kernel.sysfs import SysfsDirectory, parse_integer, read_text
+from nictop.probe.plan.current_state import Roots, read_addresses
 
 VIRTFN_LINK = re.compile(r"virtfn[0-9]{1,5}", re.ASCII)
 PASSTHROUGH_DRIVER = re.compile(r"vfio|uio|pci-stub|pciback|xen")
