@@ -311,19 +311,23 @@ class NictopApp(App[None]):
         from nictop.tui.screens.changes.fix import FixScreen
 
         actions = actions_of(job.fix)
-        if isinstance(actions, ManualOnly) or actions.blanks or not self.nictop.changes.allowed(job.host):
+        if isinstance(actions, ManualOnly) or actions.blanks:
             self.push_screen(FixScreen(job, actions))
         else:
             self.start_change(job, actions)
 
     def start_change(self, job: ChangeJob, actions: Actions) -> None:
+        """Show the plan; on a host that may not be changed, its commands if there is none."""
+        from nictop.tui.screens.changes.fix import FixScreen
         from nictop.tui.screens.changes.screen import HostChangeScreen
 
         why_not = self.nictop.changes.start(job, actions.actions)
-        if why_not:
+        if not why_not:
+            self.push_screen(HostChangeScreen())
+        elif self.nictop.changes.allowed(job.host):
             self.show_notice(why_not, "Nothing was changed")
         else:
-            self.push_screen(HostChangeScreen())
+            self.push_screen(FixScreen(job, actions, why_not))
 
     def open_set_up(self, host: str, ifindex: int | None) -> None:
         from nictop.rules import HostFacts

@@ -69,7 +69,7 @@ def test_all_settings_of_a_host_are_passed_to_ssh() -> None:
 @pytest.mark.parametrize("allowed", [False, True])
 async def test_changes_are_allowed_only_if_requested(allowed: bool, where: str, sshd: Sshd) -> None:
     """Only with this option the probe, remote or local, can change anything."""
-    request = Request(change=ChangeRequest("a", "prepare", (("reboot",),)))
+    request = Request(change=ChangeRequest("a", "apply", (("reboot",),), fingerprint="f"))
     host = remote_host(sshd) if where == "there" else Host("local", "local", allow_changes=allowed)
     source = connect(host, allow_changes=allowed)
     async with aclosing(source.items()) as items:  # type: ignore[type-var]

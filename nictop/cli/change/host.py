@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from nictop.changes.finding_watch import diagnose_tracked
 from nictop.errors import HostUnreachable, NictopError
@@ -70,7 +71,8 @@ async def connected_host(
     options: argparse.Namespace, host: Host, *, allow_changes: bool, enough: Enough = never
 ) -> AsyncGenerator[HostSession, None]:
     """The session of a host with inventory and rates, or with an inventory that is `enough`; closed afterwards. Raises
-    HostUnreachable."""
+    HostUnreachable. `allow_changes`: False also overrides the configuration of the host."""
+    host = replace(host, allow_changes=allow_changes)
     source = connect(
         host,
         options.interval,

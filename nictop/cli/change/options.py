@@ -54,17 +54,19 @@ def add_change_options(parser: argparse.ArgumentParser) -> None:
 
 
 def allowed_by(options: argparse.Namespace, host: Host) -> bool:
-    """Whether the probe is to be started so that it can prepare changes, and carry them out: a dry run ends when one is
-    prepared. Raises NictopError if that is needed and not allowed."""
+    """Whether the probe is to be started so that it can carry out changes; every probe can read the plan of one, which
+    is all that a dry run needs. Raises NictopError if that is needed and not allowed."""
     if options.dry_run and options.script:
         raise NictopError("--dry-run and --script cannot be combined", "omit one of them")
-    allowed: bool = options.allow_changes or host.allow_changes or options.dry_run
-    if not allowed and not options.script:
+    if options.dry_run or options.script:
+        return False
+    allowed: bool = options.allow_changes or host.allow_changes
+    if not allowed:
         raise NictopError(
             f"changes are disabled for {host.label}",
             "add --allow-changes, or allow_changes = true for this host in config.toml; --script prints the commands",
         )
-    return allowed and not options.script
+    return True
 
 
 def hosts_of(word: str, beside: Sequence[str]) -> tuple[Host, ...]:

@@ -8,7 +8,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from nictop.changes.actions import Action, Actions, ManualOnly, actions_of, fill
 from nictop.changes.audit_log import log_path
@@ -41,7 +41,7 @@ async def _run_fix(options: argparse.Namespace, host: Host, beside: Sequence[Hos
     async with AsyncExitStack() as stack:
         enough = never if beside else without_rates(options.rule)
         entering = [connected_host(options, host, allow_changes=allowed, enough=enough)]
-        entering += [connected_host(options, replace(one, allow_changes=False), allow_changes=False) for one in beside]
+        entering += [connected_host(options, one, allow_changes=False) for one in beside]
         session, *others = [await stack.enter_async_context(one) for one in entering]
         finding = one_finding(session, others, options.rule, options.subject)
         chosen = choose(finding, options.number, dict(options.fill), by_hand=options.script)

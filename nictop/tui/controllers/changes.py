@@ -98,8 +98,8 @@ class Changes:
     # ------------------------------------------------------------------------------------------------- decisions
 
     def apply(self, *, twice: bool = False) -> None:
-        """Apply it, if it is prepared; `twice`: the second question was confirmed, too."""
-        if self.session is not None:
+        """Apply it, if it is prepared and allowed; `twice`: the second question was confirmed, too."""
+        if self.session is not None and self.job is not None and self.allowed(self.job.host):
             self.session.apply(twice=twice)
             self.changed.publish()
 

@@ -62,18 +62,6 @@ def refused(change: ChangeClient, step: str, **fields: object) -> str:
 # ------------------------------------------------------------------------------------------- permissions
 
 
-def test_probe_without_allow_changes(host: Namespace) -> None:
-    """Every request is refused. Over SSH the code for changes is not even sent (tests/wire/ssh/test_bundle.py)."""
-    old = read_state(host)
-    with Probe("--interval", "60", namespace=host) as probe:
-        change = ChangeClient(probe)
-        for step in ("prepare", "apply", "keep", "undo", "nonsense"):
-            answer = refused(change, step, actions=MTU, fingerprint="f", keep_within=5, twice=True)
-            assert "changes are disabled" in answer
-        wait_for_no_process_left(host, probe.process.pid)
-    assert read_state(host) == old
-
-
 def test_encoded_request_equals_the_parsed_command() -> None:
     request = ChangeRequest("a", "apply", (("ip", "link", "set", "dev", "x", "up"),), 7.5, "f" * 32, True)
     command = ChangeCommand(json.loads(encode_request(Request(change=request)))["change"])

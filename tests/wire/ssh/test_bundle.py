@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import json
 import marshal
 import os
 import shutil
@@ -75,13 +76,18 @@ def test_modules_that_change_a_host_are_sent_only_when_allowed() -> None:
     assert (reading.start, reading.frames[:2]) == (changing.start, changing.frames[:2])
 
 
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [("prepare", "only nmcli, ethtool, ip, bridge and writes to some kernel files are allowed"), ("apply", None)],
+)
 @pytest.mark.parametrize("allowed", [False, True])
-def test_remote_probe_rejects_changes_unless_allowed(allowed: bool) -> None:
-    """A probe without the modules for changes rejects them; one without ``--allow-changes`` does not look for the
+def test_remote_probe_makes_no_change_unless_allowed(allowed: bool, step: str, expected: str | None) -> None:
+    """A probe without the modules for changes reads plans; one without ``--allow-changes`` does not look for the
     modules."""
     packed = bundle(allow_changes=allowed)
     wanted = command(packed, *["--allow-changes"] * allowed)
-    request = b'{"change": {"id": "a", "step": "prepare", "actions": [["reboot"]]}}\n'
+    fields = {"id": "a", "step": step, "actions": [["reboot"]], "fingerprint": "f"}
+    request = json.dumps({"change": fields}).encode() + b"\n"
     process = subprocess.Popen(
         ["/bin/sh", "-c", wanted.line()],
         stdin=subprocess.PIPE,
@@ -97,8 +103,12 @@ def test_remote_probe_rejects_changes_unless_allowed(allowed: bool) -> None:
         process.stdout.read()
     change = decode(line).change
     assert change is not None and change.kind == "refused"
-    expected = "root" if os.geteuid() else "only nmcli, ethtool, ip, bridge and writes to some kernel files are allowed"
-    assert (expected if allowed else "changes are disabled") in change.text
+    if expected is None:
+        assert ("changes are disabled" in change.text) == (not allowed)
+    elif os.geteuid() == 0 or not allowed:
+        assert expected in change.text
+    else:
+        assert "root" in change.text
 
 
 def test_the_bundle_has_all_modules_of_the_probe_and_no_others() -> None:

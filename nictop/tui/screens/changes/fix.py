@@ -1,4 +1,4 @@
-"""A fix that has blanks to fill in, or that nictop cannot or may not apply: its commands, to be copied.
+"""A fix that has blanks to fill in, that nictop cannot apply, or that has no plan: its commands, to be copied.
 
 ╭ vm1: Rename the profile and set a static address ──────────────╮
 │▸Address/prefix  192.0.2.10/24▏     e.g. 192.0.2.10/24          │
@@ -32,7 +32,7 @@ from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.form import Field, Form
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.changes.guided_fields import REQUIRED
-from nictop.tui.widgets.changes.page import draw_fix
+from nictop.tui.widgets.changes.page import DISABLED_REASON, disabled_text, draw_fix
 
 MAX_ACRONYM_CHARS = 4
 
@@ -45,14 +45,15 @@ def blank_label(name: str) -> str:
 
 
 class FixScreen(NictopScreen, Dialog[None]):
-    """A fix that cannot be applied yet, or not at all."""
+    """A fix that cannot be applied yet, or not at all. `why_no_plan`: why the host cannot be asked for its plan; the
+    fix may not be applied either."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*COPY_KEYS, *SET_UP_KEYS]
     fields_above = True
 
-    def __init__(self, job: ChangeJob, actions: Actions | ManualOnly) -> None:
+    def __init__(self, job: ChangeJob, actions: Actions | ManualOnly, why_no_plan: str = "") -> None:
         super().__init__()
-        self._job, self._actions = job, actions
+        self._job, self._actions, self._why_no_plan = job, actions, why_no_plan
         self._problems: Mapping[str, str] = {}
         if isinstance(actions, Actions):
             self._blanks = actions.blanks
@@ -61,8 +62,9 @@ class FixScreen(NictopScreen, Dialog[None]):
         self.is_tall = bool(self._blanks)
 
     @property
-    def _is_allowed(self) -> bool:
-        return self.nictop.changes.allowed(self._job.host)
+    def _can_continue(self) -> bool:
+        """The host can be asked for the plan."""
+        return isinstance(self._actions, Actions) and not self._why_no_plan
 
     @property
     def dialog_title(self) -> str:
@@ -70,8 +72,7 @@ class FixScreen(NictopScreen, Dialog[None]):
 
     @property
     def key_hints(self) -> str:
-        applies = isinstance(self._actions, Actions) and self._is_allowed
-        if applies:
+        if self._can_continue:
             return "Tab Next · Enter Continue · Esc Cancel"
         copy = "" if self._blanks else f" · {shown_key(self.app, 'copy')} Copy"
         return f"Tab Next · Enter Confirm · Esc Close{copy}"
@@ -85,12 +86,11 @@ class FixScreen(NictopScreen, Dialog[None]):
         if isinstance(self._actions, ManualOnly):
             row.show((copy, Button("cancel", "Close")), stage="shown", chosen="copy")
             return
-        why_not = "" if self._is_allowed else "changes are disabled (add --allow-changes)"
-        label, close = ("Continue", "Cancel") if self._is_allowed else ("Apply", "Close")
-        chosen = "" if self._is_allowed else "copy"
-        row.show(
-            (Button("continue", label, not why_not, why_not), copy, Button("cancel", close)), chosen=chosen, stage=1
-        )
+        if self._can_continue:
+            row.show((Button("continue", "Continue"), copy, Button("cancel", "Cancel")), stage=1)
+            return
+        apply = Button("apply", "Apply", enabled=False, why_not=DISABLED_REASON)
+        row.show((apply, copy, Button("cancel", "Close")), chosen="copy", stage=1)
 
     def draw(self) -> None:
         if self._blanks:
@@ -104,15 +104,12 @@ class FixScreen(NictopScreen, Dialog[None]):
         if isinstance(self._actions, ManualOnly):
             if job.fix.where == "here":
                 lines += self.wrapped(f"nictop cannot apply this fix: {self._actions.why}.", cells, "warn", indent=" ")
-        elif not self._is_allowed:
-            lines += self.wrapped(
-                f"Changes are disabled for {job.host}. To enable them: nictop --allow-changes …, or",
-                cells,
-                "warn",
-                indent=" ",
-            )
-            text = f"allow_changes = true below [hosts.{job.host}] in ~/.config/nictop/config.toml."
+        elif not self.nictop.changes.allowed(job.host):
+            session = self.nictop.hosts.by_name.get(job.host)
+            text = disabled_text(job.host, session.snapshot if session is not None else None)
             lines += self.wrapped(text, cells, "warn", indent=" ")
+        if self._why_no_plan:
+            lines += self.wrapped(f"Current values and warnings are not known: {self._why_no_plan}.", cells, indent=" ")
         lines += self.wrapped(f"Run {self._place}:", cells, "dim", indent=" ")
         lines += draw_fix(self._filled, cells, glyphs=self.glyphs)
         return lines
@@ -143,7 +140,7 @@ class FixScreen(NictopScreen, Dialog[None]):
 
     def action_continue(self) -> None:
         """Request the plan, once all blanks are filled in."""
-        if not isinstance(self._actions, Actions) or not self._is_allowed:
+        if not isinstance(self._actions, Actions) or self._why_no_plan:
             return
         self._problems = dict(self._find_problems(self._actions))
         if self._problems:

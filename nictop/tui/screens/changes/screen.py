@@ -8,8 +8,8 @@
 │ [ Keep ] [ Undo now ] [ Hide ]                                 │
 ╰ Tab Next · Enter Confirm · Esc Hide (f: reopen) ───────────────╯
 
-At the plan Cancel is chosen, afterwards no button: a doubled or held Enter cannot apply and keep. What may disconnect
-the host is applied by the word yes alone.
+Where changes are not allowed, the plan is all that is shown. At the plan Cancel is chosen, afterwards no button: a
+doubled or held Enter cannot apply and keep. What may disconnect the host is applied by the word yes alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nictop.tui.screens.dialogs.dialog import Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
-from nictop.tui.widgets.changes.page import ChangePage, commands_of
+from nictop.tui.widgets.changes.page import DISABLED_REASON, ChangePage, commands_of
 
 if TYPE_CHECKING:
     from nictop.changes.job import ChangeJob
@@ -67,6 +67,12 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         return None if changes.job is None or changes.progress is None else (changes.job, changes.progress)
 
     @property
+    def _is_allowed(self) -> bool:
+        """False: the plan is shown, and is not applied."""
+        found = self._shown
+        return found is not None and self.nictop.changes.allowed(found[0].host)
+
+    @property
     def dialog_title(self) -> str:
         found = self._shown
         return f"{found[0].host}: {found[0].title}" if found is not None else ""
@@ -84,7 +90,7 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         if progress is None or progress.stage == "ended":
             return f"{keys} Close{copy}"
         if _is_undecided(progress):
-            return f"{keys} Cancel{copy}"
+            return f"{keys} {'Cancel' if self._is_allowed else 'Close'}{copy}"
         return f"{keys} Hide ({shown_key(self.app, 'fix')}: reopen)"
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
@@ -92,7 +98,7 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         if found is None:
             return ()
         session = self.nictop.hosts.by_name.get(found[0].host)
-        page = ChangePage(*found, cells, glyphs=self.glyphs)
+        page = ChangePage(*found, cells, glyphs=self.glyphs, is_allowed=self._is_allowed)
         snapshot = session.snapshot if session is not None else None
         return page.lines(monotonic(), snapshot, asks_twice=self._asks_twice)
 
@@ -100,7 +106,8 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         progress = self.nictop.changes.progress
         if progress is not None:
             stage = (progress.stage, progress.decision, self._asks_twice)
-            chosen = "cancel" if stage == ("prepared", "", False) else ""
+            safest = "cancel" if self._is_allowed else "copy"
+            chosen = safest if stage == ("prepared", "", False) else ""
             row.show(tuple(self._buttons(progress)), stage=stage, chosen=chosen)
 
     def _buttons(self, progress: ChangeProgress) -> Iterable[Button]:
@@ -109,6 +116,9 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
             yield from (Button("confirm", "Continue"), cancel)
         elif progress.stage == "preparing" and progress.decision == "":
             yield cancel
+        elif not self._is_allowed and _is_undecided(progress):
+            yield Button("apply", "Apply", enabled=False, why_not=DISABLED_REASON)
+            yield from (Button("copy", "Copy"), Button("cancel", "Close"))
         elif _is_undecided(progress):
             yield from (Button("apply", "Apply"), Button("copy", "Copy"))
             for step in (1, -1):
@@ -146,6 +156,8 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
 
     def action_apply(self) -> None:
         progress = self.nictop.changes.progress
+        if not self._is_allowed:
+            return
         if progress is None or not progress.needs_second_yes:
             self.nictop.changes.apply()
             return

@@ -22,6 +22,7 @@ from nictop.changes.job import ChangeJob
 from nictop.changes.progress import ChangeProgress
 from nictop.changes.wording import LABEL_INDENT, WARNING_LABEL, outcome_text, plan_lines
 from nictop.hosts.session import whole_seconds
+from nictop.model.devices.rights import is_root
 from nictop.model.facts import width, wrap
 from nictop.model.rates.links import sum_known
 from nictop.model.snapshot import Snapshot
@@ -49,11 +50,27 @@ OUTCOME_STYLES = {
 WARNING_PREFIX = LABEL_INDENT + WARNING_LABEL
 
 
-class ChangePage:
-    """Draws one change, `cells` cells wide."""
+DISABLED_REASON = "changes are disabled (add --allow-changes)"
+"""Why a button is disabled."""
 
-    def __init__(self, job: ChangeJob, progress: ChangeProgress, cells: int, *, glyphs: Glyphs) -> None:
+
+def disabled_text(host: str, snapshot: Snapshot | None) -> str:
+    """How changes of a host are enabled. `snapshot`: its newest one."""
+    root = " They need root (--sudo)." if snapshot is not None and is_root(snapshot) is False else ""
+    return (
+        f"Changes are disabled for {host}. To enable them: nictop --allow-changes …, or allow_changes = true below "
+        f"[hosts.{host}] in ~/.config/nictop/config.toml.{root}"
+    )
+
+
+class ChangePage:
+    """Draws one change, `cells` cells wide. `is_allowed`: False: its plan is all that is shown."""
+
+    def __init__(
+        self, job: ChangeJob, progress: ChangeProgress, cells: int, *, glyphs: Glyphs, is_allowed: bool = True
+    ) -> None:
         self._job, self._progress, self._cells, self._glyphs = job, progress, cells, glyphs
+        self._is_allowed = is_allowed
 
     def lines(self, now: float, snapshot: Snapshot | None, *, asks_twice: bool = False) -> list[SpanLine]:
         """`now`: CLOCK_MONOTONIC; `snapshot`: the newest one of the host; `asks_twice`: the second confirmation is
@@ -61,9 +78,7 @@ class ChangePage:
         stage = self._progress.stage
         if asks_twice:
             return [*self._second_question(), *self._plan("Plan")]
-        lines = list(self._head(now))
-        if stage == "preparing":
-            return lines
+        lines = list(self._head(now, snapshot))
         if stage in ("applying", "applied", "undoing", "disconnected") and snapshot is not None:
             lines += self._checks(snapshot)
         if stage == "ended":
@@ -72,12 +87,12 @@ class ChangePage:
 
     # ------------------------------------------------------------------------------------------------- its head
 
-    def _head(self, now: float) -> Iterator[SpanLine]:
+    def _head(self, now: float, snapshot: Snapshot | None) -> Iterator[SpanLine]:
         host, progress = self._job.host, self._progress
         if progress.stage == "preparing":
             yield from self._marked_lines("dim", f"Reading the current values on {host}")
         elif progress.stage == "prepared" and progress.decision != "apply":
-            yield from self._prepared()
+            yield from self._prepared(snapshot)
         elif progress.stage in ("prepared", "applying"):
             text = "Applying" if progress.decision == "apply" else "Applying; it will be rolled back then"
             yield from self._marked_lines("dim", text)
@@ -97,18 +112,25 @@ class ChangePage:
         for trouble in progress.troubles if progress.stage != "ended" else ():
             yield from self._marked_lines("warn", trouble)
 
-    def _prepared(self) -> Iterator[SpanLine]:
+    def _prepared(self, snapshot: Snapshot | None) -> Iterator[SpanLine]:
         finding = self._job.finding
         if finding is not None:
             yield from self._text(headline(finding, several_hosts=False), "title")
         for one in self._disturbed():
             yield from self._marked_lines("warn", one)
+        if not self._is_allowed:
+            yield from self._text(disabled_text(self._job.host, snapshot), "warn")
+        else:
+            yield from self._text(self._what_follows(), "")
+        if self._job.fix.note:
+            yield from self._text(self._job.fix.note, "dim")
+
+    def _what_follows(self) -> str:
+        """After it is applied."""
         wait = whole_seconds(self._progress.spec.keep_within)
         text = f"{self._job.host} rolls back automatically after {wait} unless you keep the change, or if the"
         text = "It ends by itself, and if the" if self._progress.ends_by_itself else text
-        yield from self._text(f"Not applied yet. {text} connection drops.", "")
-        if self._job.fix.note:
-            yield from self._text(self._job.fix.note, "dim")
+        return f"Not applied yet. {text} connection drops."
 
     def _disturbed(self) -> tuple[str, ...]:
         """What the change may interrupt, each once."""
@@ -204,7 +226,7 @@ class ChangePage:
 
     def _plan(self, title: str) -> list[SpanLine]:
         if not self._progress.plan:
-            return []
+            return [section_line("Commands", self._cells), *self._commands()]
         lines: list[SpanLine] = [section_line(title, self._cells)]
         is_there = self._progress.stage == "applied" or self._progress.outcome == "kept"
         goes_on = False
@@ -214,6 +236,13 @@ class ChangePage:
             style = "accent" if is_command else "warn" if text.startswith(WARNING_PREFIX) else ""
             lines.append(((f" {self._glyphs.text(text)}", style),))
         return lines
+
+    def _commands(self) -> Iterator[SpanLine]:
+        """Those that are copied, while there is no plan."""
+        shown = self._glyphs.text
+        for one in commands_of(self._progress):
+            for part in command_lines(one, max(10, self._cells - len(COMMAND_INDENT) - 1), shown=shown):
+                yield ((COMMAND_INDENT + part, "accent"),)
 
     def _marked_lines(self, style: str, text: str) -> Iterator[SpanLine]:
         """A sentence after the mark of its style."""
