@@ -7,9 +7,11 @@ at once that nictop runs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import _lru_cache_wrapper
 from time import monotonic
+from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from textual._styles_cache import StylesCache
@@ -38,9 +40,8 @@ if TYPE_CHECKING:
     from nictop.changes.actions import Actions
     from nictop.changes.job import ChangeJob
     from nictop.rules import Finding, Fix
-    from nictop.rules.finding import WhereToType
-    from nictop.rules.fixes.commands import Step
     from nictop.traffic.plan.request import RunRequest
+    from nictop.tui.clipboard import Clipboard, CopyRequest, Placed
     from nictop.tui.controllers.nictop import Connect
     from nictop.tui.screens.dialogs.question import QuestionScreen
     from nictop.tui.screens.live.screen import LiveScreen
@@ -53,6 +54,10 @@ if isinstance(COLOUR_CACHE, _lru_cache_wrapper):
     setattr(StylesCache, "get_inner_outer", classmethod(COLOUR_CACHE))  # type: ignore[arg-type]  # noqa: B010
 
 
+DEFAULT_TERMINAL: Mapping[str, str] = MappingProxyType({"TERM": "xterm-256color"})
+"""Variables of a terminal with a clipboard, and without a home directory."""
+
+
 def _commands() -> type[Provider]:
     from nictop.tui.palette import NictopCommands
 
@@ -61,8 +66,8 @@ def _commands() -> type[Provider]:
 
 class NictopApp(App[None]):
     """Screens of some hosts. `connect` makes the source of one, once the first frame is drawn; it is given the function
-    that asks the user. `request`: a run that is started at once, between two of the hosts, or (`self_test`) on this
-    machine alone."""
+    that asks the user. `environment`: of the terminal, which decides where copied text goes. `request`: a run that is
+    started at once, between two of the hosts, or (`self_test`) on this machine alone."""
 
     TITLE = "nictop"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (Textual declares it so)
@@ -78,7 +83,7 @@ class NictopApp(App[None]):
         *,
         interval: float = 1.0,
         glyphs: Glyphs = UNICODE,
-        has_clipboard: bool = True,
+        environment: Mapping[str, str] = DEFAULT_TERMINAL,
         allow_changes: bool = False,
         request: RunRequest | None = None,
         self_test: bool = False,
@@ -91,11 +96,11 @@ class NictopApp(App[None]):
             self.ask_user,
             self,
             self.show_notice,
-            self.copy_to_clipboard if has_clipboard else None,
-            show_lines=self._show_lines,
+            self._copy,
             interval=interval,
             allow_changes=allow_changes,
         )
+        self._environment = environment
         self.own_cost = OwnCost()
         self.garbage = GarbageCollector()
         self.nictop.changes.ended.subscribe(self._show_end_of_change)
@@ -397,12 +402,30 @@ class NictopApp(App[None]):
         shown = "\n".join(self.glyphs.text(line) for line in text.split("\n"))
         self.notify(shown, title=title, markup=False)
 
-    def _show_lines(self, lines: Sequence[Step | str], notes: Sequence[str], where: WhereToType) -> None:
-        """Of what cannot be copied."""
+    def _copy(self, request: CopyRequest) -> None:
+        """Copy lines, and say where they are."""
+        from nictop.tui.clipboard import Clipboard
+
+        clipboard = Clipboard.of(self._environment, self.copy_to_clipboard)
+        if clipboard.place == "tmux":
+            self.run_worker(self._copy_into_tmux(clipboard, request), group="copy")
+        else:
+            self._show_copied(clipboard.put(request), request)
+
+    async def _copy_into_tmux(self, clipboard: Clipboard, request: CopyRequest) -> None:
+        self._show_copied(await clipboard.put_into_tmux(request), request)
+
+    def _show_copied(self, placed: Placed, request: CopyRequest) -> None:
+        """A notice; the lines themselves where no clipboard has them."""
         from nictop.tui.screens.dialogs.no_clipboard import NoClipboardScreen
         from nictop.tui.screens.live.files import ask_lines_file
 
-        self.push_screen(NoClipboardScreen(lines, notes, where, lambda screen: ask_lines_file(screen, lines)))
+        notes = (*request.notes, *placed.notes)
+        if placed.is_in_reach:
+            self.show_notice("\n".join(filter(None, (request.summary, *notes))), placed.title)
+            return
+        shown = replace(request, notes=notes)
+        self.push_screen(NoClipboardScreen(shown, lambda screen: ask_lines_file(screen, request.lines)))
 
     def _show_end_of_change(self) -> None:
         """Unless its dialog is open, which shows it."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from nictop.hosts.specification import Host
 from nictop.tui.app import NictopApp
 from nictop.tui.keys import checked_keymap
-from nictop.tui.terminal import PLAIN_TERMINALS
 
 if TYPE_CHECKING:
     from nictop.model.text.glyphs import Glyphs
@@ -57,7 +56,7 @@ def run(
         hosts,
         interval=interval,
         glyphs=glyphs,
-        has_clipboard=os.environ.get("TERM") not in PLAIN_TERMINALS,
+        environment=os.environ,
         allow_changes=allow_changes,
         request=request,
         self_test=self_test,
@@ -86,7 +85,7 @@ def show(
         _refuse,
         (),
         glyphs=glyphs,
-        has_clipboard=os.environ.get("TERM") not in PLAIN_TERMINALS,
+        environment=os.environ,
     )
     playback = Playback(recording, window=REPLAY_WINDOW_SECONDS)
     playback.speed = speed

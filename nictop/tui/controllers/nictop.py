@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from nictop.rules import Finding, Fix
     from nictop.rules.finding import WhereToType
     from nictop.rules.fixes.commands import Step
+    from nictop.tui.clipboard import CopyRequest
     from nictop.tui.controllers.replay import Replay
     from nictop.tui.controllers.scheduler import Notify, Scheduler
     from nictop.wire.source import Source
     from nictop.wire.ssh.authentication import Ask
 
     Connect = Callable[[Host, Ask], Source]
-    ShowLines = Callable[[Sequence[Step | str], Sequence[str], WhereToType], None]
-    """Given the lines, remarks on them, and where to type them."""
+    Copy = Callable[[CopyRequest], None]
+    """Copies the lines, and says where they are."""
 
 HOST_COUNTDOWN_SECONDS = 1.0
 """Between two redraws while a host is not live: its age and the next attempt are counted in seconds."""
 
 
 class Nictop:
-    """`connect` makes the source of a host; it is given `ask`, which asks the user. `copy` puts text into the
-    clipboard, and is None if the terminal has none: `show_lines` shows the lines then."""
+    """`connect` makes the source of a host; it is given `ask`, which asks the user."""
 
     def __init__(
         self,
@@ -44,14 +44,13 @@ class Nictop:
         ask: Ask,
         scheduler: Scheduler,
         notify: Notify,
-        copy: Callable[[str], None] | None,
+        copy: Copy,
         *,
-        show_lines: ShowLines,
         interval: float,
         allow_changes: bool,
     ) -> None:
         self._scheduler, self.notify = scheduler, notify
-        self._copy, self._show_lines = copy, show_lines
+        self._copy = copy
         self.replay: Replay | None = None
         """None: the hosts are live."""
         sessions: dict[str, HostSession] = {}
@@ -112,7 +111,7 @@ class Nictop:
     # ---------------------------------------------------------------------------------------------- the clipboard
 
     def copy_command(self, finding: Finding, fix: Fix) -> None:
-        """Copy the commands of `fix`, and show a notice of what was copied."""
+        """Copy the commands of `fix`."""
         from nictop.rules.wording import place_text, placeholders
 
         first, *others = map(str, fix.commands)
@@ -125,10 +124,7 @@ class Nictop:
     def copy_lines(
         self, lines: Sequence[Step | str], notes: Sequence[str], *, summary: str = "", where: WhereToType = "here"
     ) -> None:
-        """The same with any lines. `notes`: remarks on them. `summary`: of the lines, in the notice."""
-        if self._copy is None:
-            self._show_lines(lines, notes, where)
-            return
-        self._copy("\n".join(map(str, lines)))
-        number = "one line" if len(lines) == 1 else f"{len(lines)} lines"
-        self.notify("\n".join([summary, *notes] if summary else notes), f"Copied {number}")
+        """The same with any lines. `notes`: remarks on them. `summary`: of the lines, for a notice."""
+        from nictop.tui.clipboard import CopyRequest
+
+        self._copy(CopyRequest(lines, notes, summary, where))

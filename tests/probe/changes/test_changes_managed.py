@@ -136,6 +136,18 @@ def test_prepare_apply_undo(manager: PrivateNetworkManager, old: ManagedState) -
     wait_until(lambda: not guards_in(manager.namespace))
 
 
+def test_a_probe_that_only_reads_has_the_same_plan(manager: PrivateNetworkManager, old: ManagedState) -> None:
+    with start_probe(manager) as change:
+        expected = change.prepare(ACTIONS)
+    with Probe("--interval", "60", prefix=manager.prefix) as probe:
+        change = ChangeClient(probe)
+        shown = change.prepare(ACTIONS)
+        assert (shown.plan, shown.fingerprint) == (expected.plan, expected.fingerprint)
+        change.request("apply", actions=ACTIONS, fingerprint=shown.fingerprint, keep_within=60, twice=True)
+        assert "changes are disabled" in change.wait_for("refused").text
+    assert read_managed_state(manager) == old
+
+
 @kill_matrix(("applying", "applied"), victims=VICTIMS)
 def test_killed_before_keep(
     manager: PrivateNetworkManager, old: ManagedState, *, stage: str, kill: int, victim: str

@@ -339,7 +339,8 @@ async def test_copy_takes_the_command_that_the_panel_shows() -> None:
         await show(screen, finding(), finding(subject="ens256", fixes=()))
         await screen.press("y")
         assert copied(screen) == "\n".join(step_texts(RENAME.commands))
-        await wait_until(screen, lambda: any("Copied 2 lines" in row for row in screen.drawn()))
+        await wait_until(screen, lambda: any("Sent 2 lines to the terminal" in row for row in screen.drawn()))
+        assert not any("Copied" in row for row in screen.drawn()), "a terminal does not say whether it took them"
 
 
 async def test_copy_takes_the_fix_of_the_chosen_interface() -> None:
@@ -444,13 +445,17 @@ async def test_a_console_without_a_clipboard_shows_all_commands(
     monkeypatch.chdir(tmp_path)
     long = commands("nmcli con add " + " ".join(f"ipv4.dns 192.0.2.{n}" for n in range(60)), "nmcli con up <NAME>")
     async with live_screen(NARROW, glyphs=ASCII) as screen:
-        screen.nictop._copy = None
+        screen.app._environment = {"TERM": "linux", "XDG_STATE_HOME": str(tmp_path / "state")}
         await show(screen, finding(fixes=(replace(RENAME, commands=long),)))
         await screen.press("y")
         assert copied(screen) == ""
-        assert "No clipboard on this console" in "".join(screen.drawn())
-        lines = dialog_lines(screen).splitlines()
-        assert lines[:2] == [" to be typed on alma-load-001", " fill in <NAME>"]
+        assert "No clipboard in this terminal" in "".join(screen.drawn())
+        notes, _, shown_lines = dialog_lines(screen).partition("copied.txt\n")
+        assert notes.startswith(" to be typed on alma-load-001\n fill in <NAME>\n this terminal has no clipboard")
+        saved = tmp_path / "state" / "nictop" / "copied.txt"
+        assert saved.read_text() == "".join(f"{line}\n" for line in step_texts(long))
+        assert saved.stat().st_mode & 0o777 == 0o600
+        lines = ["", "", *shown_lines.splitlines()]
         assert all(line.endswith(" \\") for line in lines[2:-2])
         shown = " ".join(" ".join(line.removesuffix("\\").split()) for line in lines[2:])
         assert shown == " ".join(step_texts(long))

@@ -1,7 +1,8 @@
-"""What would be copied, on a terminal without a clipboard: to be read, or saved to a file.
+"""What would be copied, on a terminal without a clipboard: to be read, or saved to another file.
 
-╭ No clipboard on this console ──────────────────────────────────╮
-│ To be typed on vm1:                                            │
+╭ No clipboard in this terminal ─────────────────────────────────╮
+│ to be typed on vm1                                             │
+│ this terminal has no clipboard …; saved in ~/…/copied.txt      │
 │     nmcli con mod uuid cb81f911-… connection.id ens224         │
 │     nmcli con up uuid cb81f911-…                               │
 │                                                                │
@@ -14,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from nictop.model.facts import wrap
-from nictop.rules.finding import WhereToType
 from nictop.rules.fixes.commands import Step
 from nictop.rules.wording import command_lines
+from nictop.tui.clipboard import CopyRequest
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import MIN_TEXT_CELLS, Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
@@ -25,39 +26,33 @@ from nictop.tui.widgets.findings.page import COMMAND_INDENT
 
 
 class NoClipboardScreen(NictopScreen, Dialog[None]):
-    """`lines`: commands, or lines of text. `notes`: remarks on them. `save`: asks for a file."""
+    """`request`: what was to be copied. `save`: asks for a file."""
 
-    def __init__(
-        self,
-        lines: Sequence[Step | str],
-        notes: Sequence[str],
-        where: WhereToType,
-        save: Callable[[NictopScreen], None],
-    ) -> None:
+    def __init__(self, request: CopyRequest, save: Callable[[NictopScreen], None]) -> None:
         super().__init__()
-        self._lines, self._notes, self._where, self._save = lines, notes, where, save
+        self._request, self._save = request, save
 
     @property
     def dialog_title(self) -> str:
-        return "No clipboard on this console"
+        return "No clipboard in this terminal"
 
     @property
     def key_hints(self) -> str:
         return "Tab Next · Enter Confirm · Esc Close · ↑↓ Scroll"
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
-        notes = [line for note in self._notes for line in self.wrapped(note, cells, "dim", indent=" ")]
+        notes = [line for note in self._request.notes for line in self.wrapped(note, cells, "dim", indent=" ")]
         room = max(MIN_TEXT_CELLS, cells - len(COMMAND_INDENT) - 1)
         return [
             *notes,
-            *(((COMMAND_INDENT + part, "accent"),) for one in self._lines for part in self._parts(one, room)),
+            *(((COMMAND_INDENT + part, "accent"),) for one in self._request.lines for part in self._parts(one, room)),
         ]
 
     def _parts(self, line: Step | str, cells: int) -> Iterator[str]:
         if isinstance(line, str):
             yield from wrap(self.glyphs.text(line), cells)
         else:
-            yield from command_lines(line, cells, where=self._where, shown=self.glyphs.text)
+            yield from command_lines(line, cells, where=self._request.where, shown=self.glyphs.text)
 
     def show_buttons(self, row: ButtonRow) -> None:
         row.show((Button("save", "Save to file…"), Button("cancel", "Close")), stage="shown", chosen="cancel")

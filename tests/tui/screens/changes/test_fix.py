@@ -74,23 +74,97 @@ async def with_finding(screen: Screen, fix: Fix, subject: str = "ens192") -> Non
 # ---------------------------------------------------------------------------------------------- what is not done
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_without_allow_changes_f_says_how_and_asks_the_host_for_nothing(size: tuple[int, int]) -> None:
-    """The gate is at the probe; the screen says how it is opened, and offers what it always did."""
+def jumbo_plan(words: tuple[str, ...]) -> PlannedAction:
+    """What the host says of `JUMBO`."""
+    undo = (*words[:-1], "1500")
+    disturbs = ("may reset ens192: short traffic interruption", "this SSH connection uses ens192")
+    return PlannedAction(words, "mtu 1500", "mtu 9000", (undo,), "ens192", disturbs=disturbs)
+
+
+@pytest.mark.parametrize("size", [(120, 60), (80, 60)])
+async def test_without_allow_changes_f_shows_the_whole_plan(size: tuple[int, int]) -> None:
+    """As with it: warnings, old and new value, undo; and how changes are enabled. It asks for nothing but the plan."""
     async with live_screen(size) as screen:
         await with_finding(screen, JUMBO)
+        await screen.press("f")
+        assert shows(screen, HostChangeScreen)
+        assert str(JUMBO.commands[0]) in dialog_text(screen), "at once, to be copied while the host reads its values"
+        await screen.press("y")
+        assert screen.app.clipboard == "\n".join(step_texts(JUMBO.commands))
+        await wait_until(screen, lambda: any(one.change for one in screen.source.requests))
+        request = next(one.change for one in screen.source.requests if one.change)
+        plan = (jumbo_plan(request.actions[0]),)
+        await screen.receive(
+            Line(change=ChangeLine(1.0, request.id, "prepared", plan=plan, fingerprint="f", needs_second_yes=True))
+        )
+        text = dialog_text(screen)
+        for part in (
+            "this SSH connection uses ens192",
+            "Changes are disabled for alma-load-001.",
+            "nictop --allow-changes",
+            "allow_changes = true below [hosts.alma-load-001]",
+            "1. ip link set dev ens192 mtu 9000",
+            "current mtu 1500",
+            "new mtu 9000",
+            "rollback ip link set dev ens192 mtu 1500",
+        ):
+            assert part in text, part
+        assert "Not applied yet" not in text
+        assert button_labels(screen) == ["Apply", "Copy", "Close"]
+        await press_button(screen, "Apply")
+        assert any("changes are disabled" in row for row in screen.drawn())
+        screen.nictop.changes.apply(twice=True)
+        await screen.press("escape")
+        assert shows(screen, LiveScreen)
+        assert {one.change.step for one in screen.source.requests if one.change is not None} == {"prepare"}
+
+
+async def test_without_allow_changes_and_without_a_plan_its_commands_are_shown(size: tuple[int, int] = WIDE) -> None:
+    """A host that is not live cannot say what would be changed: that is said, and the commands remain."""
+    async with live_screen(size) as screen:
+        await with_finding(screen, JUMBO)
+        await screen.receive(SourceState("lost", "the network is gone", 4.0))
         await screen.press("f")
         assert shows(screen, FixScreen)
         text = dialog_text(screen)
         assert "Changes are disabled for alma-load-001." in text
-        assert "nictop --allow-changes" in text
-        assert "allow_changes = true below [hosts.alma-load-001]" in text
+        assert "Current values and warnings are not known: alma-load-001 is not live: lost." in text
         assert str(JUMBO.commands[0]) in text
+        await press_button(screen, "Apply")
+        assert shows(screen, FixScreen)
         await screen.press("y")
         assert screen.app.clipboard == "\n".join(step_texts(JUMBO.commands))
-        await screen.press("escape")
-        assert shows(screen, LiveScreen)
         assert not [one for one in screen.source.requests if one.change is not None]
+
+
+async def test_a_refused_plan_is_shown_with_its_commands() -> None:
+    """What the key y copies is on the screen at every stage."""
+    async with live_screen(WIDE) as screen:
+        await with_finding(screen, JUMBO)
+        await screen.press("f")
+        await wait_until(screen, lambda: any(one.change for one in screen.source.requests))
+        request = next(one.change for one in screen.source.requests if one.change)
+        await screen.receive(Line(change=ChangeLine(1.0, request.id, "refused", "no interface ens192")))
+        text = dialog_text(screen)
+        assert "Refused, nothing changed: no interface ens192" in text and str(JUMBO.commands[0]) in text
+        await screen.press("y")
+        assert screen.app.clipboard == "\n".join(step_texts(JUMBO.commands))
+
+
+async def test_a_real_host_shows_the_same_plan_with_and_without_allow_changes(namespaces: None) -> None:
+    plans = []
+    for allowed in (False, True):
+        async with screen_with_changes_in_namespace((120, 60), allow_changes=allowed) as (screen, host):
+            before = read_mtu(host)
+            await screen.prepare_fix()
+            text = screen.dialog_text()
+            plans.append(text.partition(" Plan ")[2])
+            assert ("Changes are disabled for vm1" in text) == (not allowed)
+            assert "may reset nic0: short traffic interruption" in text.partition(" Plan ")[0]
+            await screen.press("escape")
+            await screen.wait_until_closed()
+            assert read_mtu(host) == before
+    assert plans[0] == plans[1] and "current mtu 1500" in plans[0] and "rollback" in plans[0]
 
 
 async def test_what_runs_elsewhere_can_only_be_copied() -> None:

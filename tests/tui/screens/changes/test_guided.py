@@ -11,8 +11,7 @@ import pytest
 
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.model.text.words import NOT_READ_YET
-from nictop.probe.records import Line, Link, PciFunction, Unreadable
-from nictop.tui.screens.changes.fix import FixScreen
+from nictop.probe.records import ChangeLine, Line, Link, PciFunction, PlannedAction, Unreadable
 from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.screens.live.screen import LiveScreen
@@ -237,7 +236,7 @@ async def test_a_click_on_an_arrow_selects_another_choice() -> None:
 
 
 async def test_what_is_missing_is_asked_for_and_the_gate_is_the_same() -> None:
-    """Without --allow-changes it ends where a fix does: with how to allow it, and the commands."""
+    """Without --allow-changes it ends where a fix does: with the plan of the host."""
     async with live_screen(WIDE) as screen:
         await guest(screen)
         await open_on(screen, "ens224")
@@ -245,13 +244,17 @@ async def test_what_is_missing_is_asked_for_and_the_gate_is_the_same() -> None:
         assert shows(screen, SetUpScreen)
         assert "Enter the address" in dialog_text(screen)
         await screen.press("down", "down", *"192.0.2.10/24", "enter")
-        assert shows(screen, FixScreen)
-        assert "Changes are disabled for" in dialog_text(screen)
+        assert shows(screen, HostChangeScreen)
         await screen.press("y")
-        assert "ipv4.addresses 192.0.2.10/24" in screen.app.clipboard
+        assert "ipv4.addresses 192.0.2.10/24" in screen.app.clipboard and "ipv4.addresses" in dialog_text(screen)
+        await wait_until(screen, lambda: any(one.change for one in screen.source.requests))
+        request = next(one.change for one in screen.source.requests if one.change)
+        plan = tuple(PlannedAction(words, "before", "after", (), "ens224") for words in request.actions)
+        await screen.receive(Line(change=ChangeLine(1.0, request.id, "prepared", plan=plan, fingerprint="f")))
+        assert "Changes are disabled for" in dialog_text(screen)
         await screen.press("escape")
         assert shows(screen, LiveScreen)
-        assert not [one for one in screen.source.requests if one.change is not None]
+        assert {one.change.step for one in screen.source.requests if one.change} == {"prepare"}
 
 
 async def test_a_nic_must_be_chosen() -> None:
