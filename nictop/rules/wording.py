@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from nictop.model.facts import Tone, clean, width
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import cut_word
-from nictop.model.text.words import NOT_READ_YET
+from nictop.model.text.words import NOT_READ_YET, count_noun
 from nictop.rules.finding import SEVERITIES, Finding, Fix, Severity, Skipped, WhereToType
 from nictop.rules.fixes.commands import PLACEHOLDER, Step
 from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule
@@ -63,10 +63,10 @@ def severity_mark(severity: Severity, *, glyphs: Glyphs = UNICODE) -> str:
     return {"critical": glyphs.critical, "warning": glyphs.warning, "info": glyphs.note}[severity]
 
 
-def place_text(finding: Finding, fix: Fix) -> str:
+def place_text(host: str, fix: Fix) -> str:
     """``on alma-load-001, survives a reboot``, ``on the ESXi host``: where to apply a fix, and whether it survives a
     reboot, if that is known."""
-    place = f"on {finding.host}" if fix.where == "here" else PLACE_TEXTS[fix.where]
+    place = f"on {host}" if fix.where == "here" else PLACE_TEXTS[fix.where]
     persistence = {True: ", survives a reboot", False: ", until the next reboot", None: ""}[fix.persistent]
     return place + persistence
 
@@ -79,6 +79,11 @@ def placeholders(lines: Iterable[Step | str]) -> tuple[str, ...]:
 def fixes_with_commands(finding: Finding) -> tuple[Fix, ...]:
     """The fixes that have commands, the best first."""
     return tuple(fix for fix in finding.fixes if fix.commands)
+
+
+def more_commands(number: int) -> str:
+    """After the first command of a fix that has `number` others."""
+    return f"and {count_noun(number, 'more command')}, copied with it"
 
 
 def severity_counts(findings: Iterable[Finding]) -> dict[Severity, int]:

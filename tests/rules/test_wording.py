@@ -101,9 +101,9 @@ def test_the_verdict_has_a_mark_only_when_every_check_ran() -> None:
 
 def test_places_name_the_host_and_the_persistence() -> None:
     found = finding(host="alma-load-001")
-    assert place_text(found, Fix("here", "", ())) == "on alma-load-001"
-    assert place_text(found, Fix("here", "", (), persistent=True)) == "on alma-load-001, survives a reboot"
-    assert place_text(found, Fix("esxi", "", (), persistent=False)) == "on the ESXi host, until the next reboot"
+    assert place_text(found.host, Fix("here", "", ())) == "on alma-load-001"
+    assert place_text(found.host, Fix("here", "", (), persistent=True)) == "on alma-load-001, survives a reboot"
+    assert place_text(found.host, Fix("esxi", "", (), persistent=False)) == "on the ESXi host, until the next reboot"
 
 
 @pytest.mark.parametrize(

@@ -70,32 +70,38 @@ def test_a_file_that_cannot_be_written_is_not_named(path: str) -> None:
     assert len(Terminal().clipboard("terminal", path).put(TWO_LINES).notes) == 1
 
 
+class Tmux:
+    """A server of this test."""
+
+    def __init__(self) -> None:
+        self._command = ["tmux", "-L", f"nictop-{uuid.uuid4().hex[:10]}", "-f", "/dev/null"]
+        self.run("new-session", "-d", "sleep 600")
+
+    def run(self, *arguments: str) -> str:
+        return subprocess.run([*self._command, *arguments], check=True, capture_output=True, text=True).stdout
+
+
 @pytest.fixture
-def tmux(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The command of a tmux server; TMUX is that of a program in it."""
+def tmux(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tmux]:
+    """TMUX is that of a program in it."""
     if shutil.which("tmux") is None:
         pytest.skip("tmux is not installed")
     monkeypatch.delenv("TMUX", raising=False)
-    command = ["tmux", "-L", f"nictop-{uuid.uuid4().hex[:10]}", "-f", "/dev/null"]
-    subprocess.run([*command, "new-session", "-d", "sleep 600"], check=True)
+    server = Tmux()
     try:
-        shown = subprocess.run(
-            [*command, "display-message", "-p", "#{socket_path},#{pid},0"], check=True, capture_output=True, text=True
-        )
-        monkeypatch.setenv("TMUX", shown.stdout.strip())
-        yield command
+        monkeypatch.setenv("TMUX", server.run("display-message", "-p", "#{socket_path},#{pid},0").strip())
+        yield server
     finally:
-        subprocess.run([*command, "kill-server"], check=True)
+        server.run("kill-server")
 
 
 @pytest.mark.parametrize("setting", ["external", "off", "on"])
-async def test_in_tmux_its_buffer_has_it_whatever_its_settings(setting: str, tmux: list[str], tmp_path: Path) -> None:
-    subprocess.run([*tmux, "set-option", "-s", "set-clipboard", setting], check=True)
+async def test_in_tmux_its_buffer_has_it_whatever_its_settings(setting: str, tmux: Tmux, tmp_path: Path) -> None:
+    tmux.run("set-option", "-s", "set-clipboard", setting)
     terminal, path = Terminal(), tmp_path / "copied.txt"
     placed = await terminal.clipboard("tmux", path).put_into_tmux(TWO_LINES)
     assert placed.title == "Copied 2 lines" and placed.notes == ("into tmux's buffer: prefix ] pastes it",)
-    buffer = subprocess.run([*tmux, "show-buffer"], check=True, capture_output=True, text=True).stdout
-    assert buffer == TWO_LINES.text
+    assert tmux.run("show-buffer") == TWO_LINES.text
     assert not terminal.sent and not path.exists()
 
 

@@ -79,7 +79,7 @@ def finding_markdown(finding: Finding, several: bool) -> Iterator[str]:
 
 
 def _fix(finding: Finding, fix: Fix) -> Iterator[str]:
-    yield f"**{escape_markdown(fix.title)}** ({escape_markdown(place_text(finding, fix))})"
+    yield f"**{escape_markdown(fix.title)}** ({escape_markdown(place_text(finding.host, fix))})"
     yield from fenced_block(map(str, fix.commands))
     if fix.note:
         yield ""

@@ -32,7 +32,7 @@ def finding_lines(finding: Finding, room: int, several: bool, glyphs: Glyphs) ->
 
 
 def _fix_lines(finding: Finding, fix: Fix, room: int) -> Iterator[str]:
-    yield from labelled("fix", f"{fix.title} ({place_text(finding, fix)})", room)
+    yield from labelled("fix", f"{fix.title} ({place_text(finding.host, fix)})", room)
     yield from _command_lines(fix.commands, fix, room)
     if fix.note:
         yield from labelled("", fix.note, room)

@@ -54,7 +54,7 @@ def _evidence(finding: Finding) -> Iterator[Html]:
 
 
 def _fix(finding: Finding, fix: Fix) -> Iterator[Html]:
-    yield element("h4", fix.title, element("span", f" ({place_text(finding, fix)})", class_="place"))
+    yield element("h4", fix.title, element("span", f" ({place_text(finding.host, fix)})", class_="place"))
     yield from command_block([str(step) for step in fix.commands])
     if fix.note:
         yield element("p", fix.note)

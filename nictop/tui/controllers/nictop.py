@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
     from nictop.model.time_axis import LocalClock
     from nictop.recording.playback import Playback
-    from nictop.rules import Finding, Fix
+    from nictop.rules import Fix
     from nictop.rules.finding import WhereToType
     from nictop.rules.fixes.commands import Step
     from nictop.tui.clipboard import CopyRequest
@@ -110,12 +110,12 @@ class Nictop:
 
     # ---------------------------------------------------------------------------------------------- the clipboard
 
-    def copy_command(self, finding: Finding, fix: Fix) -> None:
-        """Copy the commands of `fix`."""
+    def copy_command(self, host: str, fix: Fix) -> None:
+        """Copy the commands of `fix`, which is of this host."""
         from nictop.rules.wording import place_text, placeholders
 
         first, *others = map(str, fix.commands)
-        notes = [f"to be typed {place_text(finding, fix).partition(',')[0]}"]
+        notes = [f"to be typed {place_text(host, fix).partition(',')[0]}"]
         fill_in = placeholders(fix.commands)
         if fill_in:
             notes.append(f"fill in {', '.join(fill_in)}")

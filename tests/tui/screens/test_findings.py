@@ -334,43 +334,82 @@ async def test_a_click_on_the_panel_opens_the_view() -> None:
 # ---------------------------------------------------------------------------------------------------------- copying
 
 
-async def test_copy_takes_the_command_that_the_panel_shows() -> None:
+async def test_copy_takes_the_commands_of_the_chosen_finding() -> None:
     async with live_screen(NARROW) as screen:
         await show(screen, finding(), finding(subject="ens256", fixes=()))
-        await screen.press("y")
+        await screen.press("4", "y")
         assert copied(screen) == "\n".join(step_texts(RENAME.commands))
         await wait_until(screen, lambda: any("Sent 2 lines to the terminal" in row for row in screen.drawn()))
         assert not any("Copied" in row for row in screen.drawn()), "a terminal does not say whether it took them"
 
 
+def offered(screen: Screen) -> list[bool | None]:
+    """Whether a fix can be copied, and applied."""
+    return [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")]
+
+
 async def test_copy_takes_the_fix_of_the_chosen_interface() -> None:
     """The worst of all findings, in the line below the view, is of another interface."""
     own = replace(RENAME, commands=commands("ip link set ens256 up"))
-    async with live_screen(NARROW) as screen:
+    async with live_screen(WIDE) as screen:
         await show(screen)
         await screen.receive(inventory(*(link(number, name, bus="pci") for number, name in INTERFACES), time=2.0))
         worst = replace(finding(severity="critical", subject="ens192"), ifindex=2)
         findings = (worst, replace(finding(subject="ens256", fixes=(own,)), ifindex=3))
         await screen.show_diagnosis(Diagnosis(findings, ()))
-        for keys in ((), ("2",), ("3",)):
-            await screen.press("1", "home", "down", *keys, "y")
-            assert screen.chosen() == "ens256"
-            assert copied(screen) == "ip link set ens256 up"
-            await screen.press("1", "home", *keys, "y")
-            assert copied(screen) == "\n".join(step_texts(RENAME.commands))
+        await screen.press("home", "down", "y")
+        assert screen.chosen() == "ens256"
+        assert copied(screen) == "ip link set ens256 up" and any(copied(screen) in row for row in screen.drawn())
+        await screen.press("home", "y")
+        assert copied(screen) == "\n".join(step_texts(RENAME.commands))
+        assert any("and 1 more command, copied with it" in row for row in screen.drawn())
         await screen.show_diagnosis(Diagnosis((worst, replace(findings[1], fixes=())), ()))
-        await screen.press("1", "home", "down")
-        assert [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")] == [False, False]
+        await screen.press("home", "down")
+        assert offered(screen) == [False, False]
 
 
-async def test_only_the_details_of_an_interface_do_not_offer_the_fix_of_another() -> None:
-    async with live_screen(NARROW) as screen:
+async def test_copy_takes_nothing_that_the_view_does_not_show() -> None:
+    """A filter that matches nothing, an interface without findings, the fix of an MTU below the balance of queues."""
+    mtu = replace(RENAME, commands=commands("ip link set dev ens192 mtu 1500"))
+    async with live_screen(WIDE) as screen:
         await show(screen)
-        await screen.show_diagnosis(Diagnosis((replace(finding(subject="ens256"), ifindex=9),), ()))
-        await screen.press("enter")
-        assert [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")] == [False, False]
-        await screen.press("escape")
-        assert [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")] == [True, True]
+        await screen.receive(inventory(*(link(number, name, bus="pci") for number, name in INTERFACES), time=2.0))
+        one = replace(finding(severity="critical", subject="ens192", fixes=(mtu,)), ifindex=2)
+        await screen.show_diagnosis(Diagnosis((one,), ()))
+        await screen.press("home")
+        assert offered(screen) == [True, True]
+        await screen.press("down")
+        assert (screen.chosen(), offered(screen)) == ("ens256", [False, False])
+        await screen.press("home", "2")
+        assert any("what now: " in row for row in screen.drawn())
+        assert (not any("mtu 1500" in row for row in screen.drawn()), offered(screen)) == (True, [False, False])
+        await screen.press("y", "3", "y")
+        assert offered(screen) == [False, False]
+        await screen.press("1", "slash", *"zzz", "enter")
+        assert offered(screen) == [False, False]
+        await screen.press("y", "f", "4", "slash", *"zzz", "enter")
+        assert offered(screen) == [False, False]
+        await screen.press("y", "f")
+        assert copied(screen) == "" and isinstance(screen.app.screen, LiveScreen)
+
+
+async def test_queues_copy_and_apply_what_they_say() -> None:
+    """A finding about the queues, though another of the interface is worse."""
+    queues = replace(RENAME, title="Set now", commands=commands("ethtool -L ens192 combined 4"))
+    async with live_screen(WIDE) as screen:
+        await show(screen)
+        await screen.receive(inventory(*(link(number, name, bus="pci") for number, name in INTERFACES), time=2.0))
+        worst = replace(finding(severity="critical", subject="ens192"), ifindex=2)
+        about = replace(finding(subject="ens192", title="1 of 4 available queues in use", fixes=(queues,)), ifindex=2)
+        await screen.show_diagnosis(Diagnosis((worst, replace(about, rule="multiqueue_is_not_used")), ()))
+        await screen.press("home", "2")
+        assert offered(screen) == [True, True]
+        assert any("what now: 1 of 4 available queues in use" in row for row in screen.drawn())
+        assert any("ethtool -L ens192 combined 4" in row for row in screen.drawn())
+        await screen.press("y")
+        assert copied(screen) == "ethtool -L ens192 combined 4"
+        await screen.press("f")
+        assert "ethtool -L ens192 combined 4" in dialog_lines(screen)
 
 
 async def test_the_fix_of_another_host_is_not_offered() -> None:
@@ -378,9 +417,9 @@ async def test_the_fix_of_another_host_is_not_offered() -> None:
     async with live_screen(NARROW) as screen:
         await show(screen, finding(host="another"))
         assert any("Wired connection 1" in line for line in screen.lines(FindingsPanel))
-        assert [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")] == [False, False]
+        assert offered(screen) == [False, False]
         await screen.press("4")
-        assert [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")] == [True, True]
+        assert offered(screen) == [True, True]
 
 
 async def test_copy_takes_the_fix_that_the_page_shows_in_full() -> None:
@@ -422,7 +461,7 @@ async def test_copy_says_what_has_to_be_filled_in() -> None:
     fix = replace(RENAME, commands=commands("nmcli con mod x ipv4.addresses '<ADDRESS/PREFIX>'"))
     async with live_screen(NARROW) as screen:
         await show(screen, finding(fixes=(fix,)))
-        await screen.press("y")
+        await screen.press("4", "y")
         await wait_until(screen, lambda: any("fill in <ADDRESS/PREFIX>" in row for row in screen.drawn()))
         assert any("to be typed on alma-load-001" in row for row in screen.drawn())
 
@@ -430,6 +469,7 @@ async def test_copy_says_what_has_to_be_filled_in() -> None:
 async def test_the_terminal_gets_osc_52(monkeypatch: pytest.MonkeyPatch) -> None:
     async with live_screen(NARROW) as screen:
         await show(screen, finding())
+        await screen.press("4")
         written: list[str] = []
         assert screen.app._driver is not None
         monkeypatch.setattr(screen.app._driver, "write", written.append)
@@ -447,7 +487,7 @@ async def test_a_console_without_a_clipboard_shows_all_commands(
     async with live_screen(NARROW, glyphs=ASCII) as screen:
         screen.app._environment = {"TERM": "linux", "XDG_STATE_HOME": str(tmp_path / "state")}
         await show(screen, finding(fixes=(replace(RENAME, commands=long),)))
-        await screen.press("y")
+        await screen.press("4", "y")
         assert copied(screen) == ""
         assert "No clipboard in this terminal" in "".join(screen.drawn())
         notes, _, shown_lines = dialog_lines(screen).partition("copied.txt\n")

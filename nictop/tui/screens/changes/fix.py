@@ -158,10 +158,7 @@ class FixScreen(NictopScreen, Dialog[None]):
                 yield name, error.message if name in values else "required"
 
     def action_copy(self) -> None:
-        if self._job.finding is not None:
-            self.nictop.copy_command(self._job.finding, self._filled)
-        else:
-            self.nictop.copy_lines(self._filled.commands, [f"Run on {self._job.host}"])
+        self.nictop.copy_command(self._job.host, self._filled)
 
 
 def _field(name: str) -> Field:

@@ -23,6 +23,7 @@ from textual.binding import BindingType
 from textual.widgets import ContentSwitcher
 
 from nictop.probe.records import Request
+from nictop.rules import Fix
 from nictop.tui.keys import LIVE_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.live.view import CONNECTIONS, FILTERS, LIVE_TABS, LiveView
@@ -147,15 +148,29 @@ class LiveScreen(LiveView):
         """The commands of `_fix`."""
         fix = self._fix
         if fix is not None:
-            self.nictop.copy_command(*fix)
+            finding, shown = fix
+            self.nictop.copy_command(self._host if finding is None else finding.host, shown)
 
     def action_fix(self) -> None:
         """Open the change that is running, or the fix that the key y copies."""
         if self.refuses_recording():
             return
         fix = self._fix
-        if not self.opener.open_change() and fix is not None:
-            self.opener.open_fix(*fix)
+        if self.opener.open_change() or fix is None:
+            return
+        finding, shown = fix
+        if finding is not None:
+            self.opener.open_fix(finding, shown)
+        else:
+            self._open_advice(shown)
+
+    def _open_advice(self, fix: Fix) -> None:
+        """What Queues says, without a finding."""
+        from nictop.changes.job import ChangeJob
+
+        row = self.query_one(DeviceTable).chosen
+        subject = row.link.name if row is not None and row.link is not None else ""
+        self.opener.open_job(ChangeJob(self._host, fix.title, subject, fix))
 
     def action_set_up(self) -> None:
         """The NIC that is chosen, or that the chosen finding is about; of several of a PCI function there is a menu."""

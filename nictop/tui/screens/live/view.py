@@ -15,9 +15,11 @@ from nictop.model.columns import connections, cpus, devices
 from nictop.model.connections.table import requested_links
 from nictop.model.devices.netdevs import End
 from nictop.model.facts.pairs import peer_facts, tap_peer_names
+from nictop.model.rates.links import Rates
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import Request
-from nictop.rules import Finding
+from nictop.probe.records import Link, Request
+from nictop.rules import Finding, Fix, HostFacts
+from nictop.rules.queue_advice import QueueAdvice, queue_advice
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.cpu.cpu_block import HEAT
@@ -251,7 +253,12 @@ class LiveView(FramedScreen):
         link = netdev_of(row, snapshot) if row is not None else None
         if self.view in ("queues", "load"):
             view: QueueView | CpuView = self.query_one(NIC_FILTERS[FILTERS[self.view]])
-            view.show(link, snapshot, self.nictop.hosts.session.window.parts)
+            parts = self.nictop.hosts.session.window.parts
+            if isinstance(view, QueueView):
+                view.show(link, snapshot, parts, self._queue_advice(link, snapshot, parts))
+                self._offer()
+            else:
+                view.show(link, snapshot, parts)
             errors = view.filter.errors
             self._filter.show_note("; ".join(errors) or view.count_text, is_error=bool(errors))
         elif self.view == "findings":
@@ -263,6 +270,13 @@ class LiveView(FramedScreen):
             ifindex = row.link.ifindex if row is not None and row.link is not None else 0
             peers = peer_facts(End(self._host, ifindex), self._pairs.pairs, self._pairs.names)
             self.query_one(DevicesView).show(snapshot, self.nictop.hosts.session.history, peers)
+
+    def _queue_advice(self, link: Link | None, snapshot: Snapshot, parts: Sequence[Rates]) -> QueueAdvice | None:
+        if link is None or snapshot.inventory is None:
+            return None
+        diagnosis = self.nictop.display.diagnosis
+        findings = diagnosis.findings if diagnosis is not None else None
+        return queue_advice(HostFacts(snapshot, tuple(parts)), link, findings)
 
     def _request_connections(self) -> None:
         """The probe reads connections only while they are shown."""
@@ -299,18 +313,18 @@ class LiveView(FramedScreen):
         return self._host, netdevs_of(row, snapshot) if row is not None and snapshot is not None else ()
 
     @property
-    def _fix(self) -> tuple[Finding, Fix] | None:
-        """On Findings the fix that is shown; else that of the worst finding of the chosen interface, or, where it has
-        none, of the finding in the line below the view, if that line is there and of this host."""
+    def _fix(self) -> tuple[Finding | None, Fix] | None:
+        """The fix that the view shows, and the finding that it is of: on Findings that of the chosen one, on Devices
+        that of the worst finding of the chosen interface, on Queues what to do about them."""
         if self.view == "findings":
             return self.query_one(FindingsView).fix
-        diagnosis, row = self.nictop.display.diagnosis, self.query_one(DeviceTable).chosen
-        own = all_findings_of(row, device_findings(diagnosis, self._host)) if row is not None else ()
-        if own or diagnosis is None or (self.view == "body" and self.has_class("-detail")):
-            return first_fix(own)
-        hosts = self.nictop.hosts
-        is_shown = not hosts.session.notice(self.nictop.now(), hosts.interval)
-        return first_fix([one for one in diagnosis.findings[:1] if is_shown and one.host == self._host])
+        if self.view == "queues":
+            advice = self.query_one(QueueView).advice
+            return (advice.finding, advice.fix) if advice is not None and advice.fix is not None else None
+        row = self.query_one(DeviceTable).chosen
+        if self.view != "body" or row is None:
+            return None
+        return first_fix(all_findings_of(row, device_findings(self.nictop.display.diagnosis, self._host)))
 
     def _offer(self) -> None:
         """Keys that act on what is chosen are in the footer where they do."""

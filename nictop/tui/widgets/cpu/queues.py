@@ -5,6 +5,7 @@
  0    445  █▏      10 %  ▂▁▂▂▁    730  █        8 %  ▁▁▂▁▁   685   3          0
  all …
  balance: fair, hottest queue 3: 39 % of packets (even would be 25 %)
+ what now: nothing to change: the load is spread over 4 queues
 ── queue 3 ──
  IRQ 57 rx virtio2-input.3 → CPU 3 685/s · affinity 0,2
 ── interrupts/s of ens256: queue × CPU ──
@@ -17,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from nictop.model.columns.queues import moved_note
-from nictop.model.facts import clean, driver_name, fit
+from nictop.model.facts import clean, driver_name, fit, wrap
 from nictop.model.facts import width as cells_of
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.filters import QUEUE_FIELDS, NumberFilter, number_filter
@@ -30,6 +31,8 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Link
+from nictop.rules.queue_advice import QueueAdvice
+from nictop.rules.wording import command_lines, more_commands
 from nictop.tui.widgets.base.filter_line import NO_MATCHES
 from nictop.tui.widgets.base.line_view import Span, SpanLine, section_line
 from nictop.tui.widgets.charts.sparkline import nice_ceiling
@@ -65,6 +68,7 @@ MIN_TABLE_ROWS = 4
 MIN_DETAIL_CELLS = 44
 """Of the selected queue, beside the matrix."""
 MIN_CHART_ROWS, MAX_CHART_ROWS = 3, 30
+ADVICE_LABEL = "what now: "
 
 
 def draw_queues(
@@ -78,18 +82,20 @@ def draw_queues(
     unfold: bool = False,
     wanted: NumberFilter[QueueRow] = ALL_QUEUES,
     before: Heatmap | None = None,
+    advice: QueueAdvice | None = None,
     glyphs: Glyphs = UNICODE,
 ) -> NicPage:
-    """Table and details of the selected queue in `height` rows, only so many rows of the table as fit; the matrix
-    below them may go beyond."""
+    """Table, what to do, and details of the selected queue in `height` rows, only so many rows of the table as fit; the
+    matrix below them may go beyond."""
     plan = queue_map(link, snapshot)
     lines = [nic_line(link, [driver_text(link), *settings_texts(link)], width, glyphs)]
     rows = shown_rows(plan, trends, unfold=unfold, wanted=wanted)
+    what_now = draw_advice(advice, width, glyphs)
     if not rows and plan.rows:
-        return NicPage([*lines, one_line(NO_MATCHES.strip(), width, "dim")], None, {}, None)
+        return NicPage([*lines, one_line(NO_MATCHES.strip(), width, "dim"), *what_now], None, {}, None)
     if not rows:
         lines.append(one_line("no queues reported for this interface", width, "dim"))
-        return NicPage(lines + draw_others(plan, width), None, {}, None)
+        return NicPage([*lines, *what_now, *draw_others(plan, width)], None, {}, None)
     index = next((number for number, row in enumerate(rows) if row.queue == selected), 0)
     chosen = rows[index]
     two = len(rows) > MAX_SINGLE_COLUMN_QUEUES and width >= WIDE_CELLS
@@ -103,7 +109,7 @@ def draw_queues(
     table_rows = -(-len(rows) // 2) if two else len(rows)
     folded = [row.queue for row in plan.rows if row not in rows and row.queue is not None and not wanted.tests]
     visible, below, detail, has_title = _fit_rows(
-        height, table_rows, _below(table, rows, link, snapshot, width, folded=folded), detail
+        height, table_rows, _below(table, rows, link, snapshot, width, folded=folded, what_now=what_now), detail
     )
     first = max(0, min((index % table_rows) - visible // 2, table_rows - visible))
     targets: dict[int, list[tuple[int, str]]] = {}
@@ -142,9 +148,17 @@ def _marked(spans: list[Span], is_chosen: bool, glyphs: Glyphs) -> list[Span]:
 
 
 def _below(
-    table: QueueTable, rows: Sequence[QueueRow], link: Link, snapshot: Snapshot, width: int, *, folded: Sequence[int]
+    table: QueueTable,
+    rows: Sequence[QueueRow],
+    link: Link,
+    snapshot: Snapshot,
+    width: int,
+    *,
+    folded: Sequence[int],
+    what_now: Sequence[SpanLine],
 ) -> list[SpanLine]:
-    """The sum of all queues, the balance, the `folded` ones, and what a mark means; the most important first."""
+    """The sum of all queues, the balance, what to do, the `folded` ones, and what a mark means; the most important
+    first."""
     plan, glyphs = table.plan, table.glyphs
     lines: list[SpanLine] = [tuple(table.row(plan.total))]
     level, sentence = balance(plan)
@@ -152,6 +166,7 @@ def _below(
         is_uneven = level == "uneven"
         text = glyphs.encode(f"{glyphs.warning} {sentence}" if is_uneven else sentence)
         lines.append(one_line(text, width, "warn" if is_uneven else ""))
+    lines += what_now
     if folded:
         text = f"{len(folded)} idle queues: {format_cpu_list(folded)} (o shows them)"
         lines.append(one_line(text, width, "dim"))
@@ -168,6 +183,22 @@ def _below(
     if not plan.total.offered:
         text = f"packets and bytes per queue: n/a, {driver_name(link) or 'the driver'} does not report them"
         lines.append(one_line(text, width, "dim"))
+    return lines
+
+
+def draw_advice(advice: QueueAdvice | None, width: int, glyphs: Glyphs) -> list[SpanLine]:
+    """The sentence, and the first of its commands."""
+    if advice is None:
+        return []
+    parts = wrap(glyphs.text(f"{ADVICE_LABEL}{advice.text}"), max(MIN_NAME_CELLS, width - 2))
+    lines = [one_line(part, width, "") for part in parts]
+    fix = advice.fix
+    if fix is not None:
+        first, *others = fix.commands
+        shown = command_lines(first, max(MIN_NAME_CELLS, width - 5), where=fix.where, shown=glyphs.text)
+        lines += [one_line(f"   {part}", width, "accent") for part in shown]
+        if others:
+            lines.append(one_line(f"   {more_commands(len(others))}", width, "dim"))
     return lines
 
 
@@ -266,13 +297,18 @@ class QueueView(NicView[QueueKey]):
         self.filter = ALL_QUEUES
         self.count_text = ""
         """``3 of 64``: queues that the filter accepts."""
+        self.advice: QueueAdvice | None = None
+        """What is said about the queues of the link that is shown."""
 
     def set_filter(self, text: str) -> None:
         """Takes effect at the next `show`."""
         self.filter = number_filter(text, QUEUE_FIELDS)
 
-    def show(self, link: Link | None, snapshot: Snapshot, parts: Sequence[Rates] = ()) -> None:
+    def show(
+        self, link: Link | None, snapshot: Snapshot, parts: Sequence[Rates] = (), advice: QueueAdvice | None = None
+    ) -> None:
         """`parts`: the rates of the last minute, oldest first."""
+        self.advice = advice
         if link is None or self._link is None or link.ifindex != self._link.ifindex:
             self._heat, self._has_settled = None, False
             self.begin(None)
@@ -298,4 +334,4 @@ class QueueView(NicView[QueueKey]):
 
     def draw_page(self, **common: Any) -> NicPage:
         assert self._link is not None
-        return draw_queues(self._link, unfold=self.unfold, wanted=self.filter, **common)
+        return draw_queues(self._link, unfold=self.unfold, wanted=self.filter, advice=self.advice, **common)

@@ -31,7 +31,7 @@ from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.rules.wording import SEVERITY_LABELS, command_lines, fixes_with_commands, severity_mark
+from nictop.rules.wording import SEVERITY_LABELS, command_lines, fixes_with_commands, more_commands, severity_mark
 from nictop.tui.keys import LINK_PANEL_KEYS
 from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine, cut_spans, section_line
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -83,7 +83,7 @@ def draw_summary_line(facts: Sequence[Fact], cells: int, rows: int, glyphs: Glyp
 
 
 def draw_findings_of(findings: Sequence[Finding], cells: int, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
-    """The findings of one device, worst first: mark, title, and the first command of the first fix."""
+    """The findings of one device, worst first: mark, title, the first command of the first fix, and how many follow."""
     lines: list[SpanLine] = []
     for finding in findings:
         mark: Span = (
@@ -96,6 +96,8 @@ def draw_findings_of(findings: Sequence[Finding], cells: int, glyphs: Glyphs = U
         if fix is not None:
             command = command_lines(fix.commands[0], max(10, cells - 3), where=fix.where, shown=glyphs.text)
             lines += [((f"   {part}", ""),) for part in command]
+            if fix.commands[1:]:
+                lines.append(((f"   {more_commands(len(fix.commands) - 1)}", "dim"),))
     return [section_line("Findings of this interface", cells), *lines] if lines else []
 
 

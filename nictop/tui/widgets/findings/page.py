@@ -147,7 +147,7 @@ def _fix(finding: Finding, fix: Fix, fixes: Sequence[Fix], cells: int, glyphs: G
             (f"{glyphs.cursor} ", "accent" if number < len(fixes) else "dim"),
         ]
     indent = sum(width(text) for text, _ in head)
-    title, place = glyphs.text(fix.title), glyphs.text(place_text(finding, fix))
+    title, place = glyphs.text(fix.title), glyphs.text(place_text(finding.host, fix))
     if indent + width(title) + width(place) + 4 <= cells:
         lines: list[SpanLine] = [(*head, (title, "title"), (f"   {place}", "dim"))]
     else:

@@ -1,0 +1,156 @@
+"""What to do about the queues of a NIC: one sentence with its reason, and its commands if there is something to change.
+
+From the findings about the NIC, its RSS table and transmit packet steering (XPS), and how its load is spread now. Pure.
+RSS selects the queue by a hash of addresses and ports: all packets of one flow use the same queue, whatever the table
+(kernel Documentation/networking/scaling.rst).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nictop.model.queues.counts import receive_queues
+from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
+from nictop.model.queues.map import QueueMap, balance
+from nictop.model.text.words import driver_name
+from nictop.probe.records import Link
+from nictop.rules.cpu.steering import cpu_mask
+from nictop.rules.finding import Finding, Fix
+from nictop.rules.fixes.commands import echo
+from nictop.rules.fixes.persistence import ethtool_fixes
+from nictop.rules.host import HostFacts
+from nictop.rules.registry import RULES
+from nictop.rules.wording import PLACE_TEXTS, fixes_with_commands
+
+QUEUE_FAMILY = "interrupts and softirqs"
+QUEUE_RULES = frozenset(
+    (
+        "hyperv_channels_share_one_processor",
+        "hypervisor_offers_one_queue",
+        "interrupts_are_on_another_numa_node",
+        "more_queues_than_processors",
+        "multiqueue_is_not_used",
+        "nic_has_no_msix",
+        "queues_share_interrupts",
+        "vf_offers_fewer_queues_than_needed",
+        "vmxnet3_has_one_queue",
+    )
+)
+"""Rules about queues in other families."""
+SOURCES = frozenset(("ethtool", "interrupts", "queues", "services"))
+"""Parts of the inventory that the advice rests on."""
+UNEQUAL_WEIGHTS = 2.0
+"""Entries of the queue with most of them in the RSS table, per entry of that with fewest: above it, the table itself is
+uneven. A table whose length is no multiple of the queues differs by one entry."""
+ONE_FLOW = "one flow uses one queue, RSS cannot split it"
+STREAMS = "a test with several streams (6) spreads"
+
+
+@dataclass(frozen=True)
+class QueueAdvice:
+    """`text`: the sentence. `fix`: its commands; None: there is nothing to change, or nothing that a command does.
+    `finding`: that it is a fix of; None: it was made from the settings."""
+
+    text: str
+    fix: Fix | None = None
+    finding: Finding | None = None
+
+
+def queue_advice(host: HostFacts, link: Link, findings: Sequence[Finding] | None) -> QueueAdvice:
+    """`findings`: those of the host, worst first; None: the rules have not run yet."""
+    if findings is None or SOURCES & set(host.inventory.pending):
+        return QueueAdvice("not known yet, because the inventory is not complete")
+    about = [one for one in findings if one.host == host.name and one.ifindex == link.ifindex and _is_of_queues(one)]
+    if about:
+        return _of_finding(about[0])
+    found = host.queue_map(link)
+    if not found.rows:
+        return QueueAdvice("not known, because no queues are reported")
+    return _of_steering(host, link) or _of_table(host, link) or _of_balance(link, found)
+
+
+def _is_of_queues(finding: Finding) -> bool:
+    rule = RULES.get(finding.rule)
+    return rule is not None and (rule.family == QUEUE_FAMILY or rule.name in QUEUE_RULES)
+
+
+def _of_finding(finding: Finding) -> QueueAdvice:
+    fix = next(iter(fixes_with_commands(finding)), None)
+    if fix is None:
+        return QueueAdvice(f"{finding.title} (see Findings)", None, finding)
+    place = "" if fix.where == "here" else f"; {PLACE_TEXTS[fix.where]}:"
+    return QueueAdvice(f"{finding.title}{place}", fix, finding)
+
+
+def _of_steering(host: HostFacts, link: Link) -> QueueAdvice | None:
+    """XPS that assigns all CPUs to some of the transmit queues: the others are never used."""
+    cpus = parse_cpu_list(host.inventory.platform.online_cpus) or ()
+    masks = {row.queue: set(row.xps) for row in host.queue_map(link).rows if row.has_tx and row.xps is not None}
+    used = [queue for queue, mask in masks.items() if mask]
+    assigned = set().union(*masks.values())
+    if not used or len(used) >= min(len(masks), len(cpus)) or not assigned >= set(cpus):
+        return None
+    unused = [queue for queue in masks if queue is not None and queue not in used]
+    files = {queue: f"/sys/class/net/{link.name}/queues/tx-{queue}/xps_cpus" for queue in masks}
+    commands = tuple(echo(cpu_mask(cpus[place :: len(files)]), file) for place, file in enumerate(files.values()))
+    undo = tuple(echo(cpu_mask(masks[queue]), file) for queue, file in files.items())
+    fix = Fix("here", "Assign CPUs to each transmit queue", commands, persistent=False, undo=undo)
+    queues = format_cpu_list([queue for queue in used if queue is not None])
+    return QueueAdvice(
+        f"transmit packet steering (XPS) assigns all CPUs to queue {queues}, so {format_cpu_list(unused)} "
+        "send nothing: assign CPUs to each queue",
+        fix,
+    )
+
+
+def _of_table(host: HostFacts, link: Link) -> QueueAdvice | None:
+    """An RSS table that gives some queues many times the entries of others."""
+    rss = link.ethtool.rss
+    counts = Counter(rss.indirection if rss is not None else ())
+    if len(counts) < 2 or max(counts.values()) <= UNEQUAL_WEIGHTS * min(counts.values()):
+        return None
+    ((queue, most),) = counts.most_common(1)
+    fixes = ethtool_fixes(host, link, ["-X", "equal", str(len(counts))])
+    share = f"{most} of {sum(counts.values())} entries to queue {queue}"
+    return QueueAdvice(f"the RSS table gives {share}: set equal shares, unless they are intended", fixes[0])
+
+
+def _of_balance(link: Link, found: QueueMap) -> QueueAdvice:
+    """Nothing is wrong with the settings."""
+    queues = sum(row.in_use for row in found.rows)
+    level, sentence = balance(found)
+    if queues < 2:
+        return QueueAdvice(f"nothing to change at this load: {_single_queue_text(link)}")
+    if level == "uneven":
+        return QueueAdvice(f"nothing to change: {_table_text(link)}; {ONE_FLOW}, {STREAMS}")
+    if level:
+        return QueueAdvice(f"nothing to change: the load is spread over {queues} queues{_cpus_text(found)}")
+    why = "no traffic" if "no traffic" in sentence else "too little traffic to judge"
+    return QueueAdvice(f"nothing to change: {why}; {ONE_FLOW}, {STREAMS}")
+
+
+def _cpus_text(found: QueueMap) -> str:
+    """Where most interrupts of each queue are taken; "" if none were counted."""
+    cpus = sorted({row.busy_cpus[0] for row in found.rows if row.in_use and row.busy_cpus})
+    return f", their interrupts are on CPU {format_cpu_list(cpus)}" if cpus else ""
+
+
+def _single_queue_text(link: Link) -> str:
+    """How many queues there could be."""
+    channels = link.ethtool.channels
+    offered = channels.max_combined if channels is not None else None
+    if offered is None:
+        return "one queue is in use"
+    if offered == 1:
+        return f"one queue is all that {driver_name(link) or 'the driver'} offers"
+    return f"one of {offered} queues is in use"
+
+
+def _table_text(link: Link) -> str:
+    """What is known of the RSS table."""
+    rss = link.ethtool.rss
+    if rss is None or not rss.indirection:
+        return f"the RSS table is not reported by {driver_name(link) or 'the driver'}"
+    return f"the RSS table has {len(set(rss.indirection))} of {receive_queues(link)} queues"
