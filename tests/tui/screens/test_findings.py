@@ -357,12 +357,15 @@ async def test_copy_takes_the_fix_of_the_chosen_interface() -> None:
         worst = replace(finding(severity="critical", subject="ens192"), ifindex=2)
         findings = (worst, replace(finding(subject="ens256", fixes=(own,)), ifindex=3))
         await screen.show_diagnosis(Diagnosis(findings, ()))
-        await screen.press("home", "down", "y")
-        assert screen.chosen() == "ens256"
-        assert copied(screen) == "ip link set ens256 up" and any(copied(screen) in row for row in screen.drawn())
-        await screen.press("home", "y")
-        assert copied(screen) == "\n".join(step_texts(RENAME.commands))
+        await screen.press("home", "down")
+        assert screen.chosen() == "ens256" and any("ip link set ens256 up" in row for row in screen.drawn())
+        await screen.press("y")
+        assert copied(screen) == "ip link set ens256 up"
+        screen.app.clear_notifications()
+        await screen.press("home")
         assert any("and 1 more command, copied with it" in row for row in screen.drawn())
+        await screen.press("y")
+        assert copied(screen) == "\n".join(step_texts(RENAME.commands))
         await screen.show_diagnosis(Diagnosis((worst, replace(findings[1], fixes=())), ()))
         await screen.press("home", "down")
         assert offered(screen) == [False, False]
