@@ -326,7 +326,7 @@ class Request:
     traffic: TrafficRequest | None = None
     """Check, start or stop a traffic generator."""
     change: ChangeRequest | None = None
-    """Prepare, apply, confirm or undo a change of the host. Refused by a probe without ``--allow-changes``."""
+    """Prepare, apply, confirm or undo a change of the host. A probe without ``--allow-changes`` only prepares."""
     connections: tuple[int, ...] | None = None
     """ifindexes of a NIC and of the links above it: from now on a `Connections` with the `Counters`, but at most once a
     second, and less often if that would use more than 5 % of a CPU. (): no longer."""
