@@ -1,8 +1,8 @@
 """Changes of a host: requests to a probe, and its replies.
 
 A probe that was not started with ``--allow-changes`` refuses every step but "prepare". An action is an argument vector,
-never a shell command: a program of an allow-list with arguments (``("ip", "link", "set", "dev", "ens4", "mtu", "9000")``), or
-``("write", PATH, TEXT)``.
+never a shell command: a program of an allow-list with arguments (``("ip", "link", "set", "dev", "ens4", "mtu",
+"9000")``), or ``("write", PATH, TEXT)``.
 """
 
 from __future__ import annotations

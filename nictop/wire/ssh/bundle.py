@@ -1,10 +1,10 @@
 """The probe's sources, packed to be sent to another machine.
 
 Reads the sources of nictop.probe and of the libraries that its inventory uses, where they are installed here. Yields
-the text that the remote Python executes (`probe.bootstrap`) and three frames for it: what the first counters need, what
-the running probe needs, and the rest. The modules that change a host are included only with `allow_changes`. Made once
-per process. The size of the first frame determines the delay of the first counters: comments, docstrings and
-annotations are removed from it, line numbers do not change.
+the text that the remote Python executes (`probe.bootstrap`) and four frames for it: what the first counters need, what
+the running probe needs, the rest, and what plans and makes changes, which is unpacked only then. The modules that
+change a host are included only with `allow_changes`. Made once per process. The size of the first frame determines the
+delay of the first counters: comments, docstrings and annotations are removed from it, line numbers do not change.
 
 A Python older than `MIN_FULL_PYTHON` cannot evaluate type aliases, and Python 3.6 has neither `typing.Literal` nor
 ``from __future__ import annotations``: it gets all frames in this form. Everything else in the modules is valid in
@@ -55,7 +55,7 @@ GENERICS = frozenset(("Callable", "Literal", "Mapping", "Optional", "Sequence", 
 """Types of which modules define aliases."""
 RECORDS_PATH = "nictop/probe/records/"
 """The running probe uses these in annotations only."""
-CHANGES_PATH = "nictop/probe/changes/"
+PLAN_PATH, CHANGES_PATH = "nictop/probe/plan/", "nictop/probe/changes/"
 MIN_FULL_PYTHON = (3, 9)
 """Oldest Python that gets the modules as they are."""
 SENT_LIBRARIES: dict[str, re.Pattern[str]] = {
@@ -166,13 +166,15 @@ def _bundle(allow_changes: bool) -> Bundle:
         own, RUNNING_MODULES[1:], everywhere=True
     )
     running = {path for path in running if not path.startswith(RECORDS_PATH)}
+    of_changes = {path for path in own if path.startswith((PLAN_PATH, CHANGES_PATH))}
     bootstrap = own.pop(path_of(own, BOOTSTRAP_MODULE))
     return Bundle(
         zlib.compress(stripped_source(bootstrap).encode(), 9),
         (
             {path: own[path] for path in sorted(first)},
             {path: own[path] for path in sorted(running - first)},
-            {path: text for path, text in (own | libraries).items() if path not in first | running},
+            {path: text for path, text in (own | libraries).items() if path not in first | running | of_changes},
+            {path: own[path] for path in sorted(of_changes)},
         ),
         frozenset(running | imports_of(own, INVENTORY_MODULES, everywhere=True) | set(libraries)),
     )

@@ -65,7 +65,7 @@ def test_the_bundle_is_cached() -> None:
 
 
 def test_modules_that_change_a_host_are_sent_only_when_allowed() -> None:
-    """The first frame is the same in both cases: changes do not delay the first counters."""
+    """The other frames are the same in both cases: changes delay neither the first counters nor the inventory."""
     reading, changing = bundle(), bundle(allow_changes=True)
     sources = [
         {path: text for packed in one.frames for path, text in unpacked(packed).items()} for one in (reading, changing)
@@ -73,7 +73,10 @@ def test_modules_that_change_a_host_are_sent_only_when_allowed() -> None:
     more = {path for path in sources[1] if path not in sources[0]}
     assert more == {path for path in sources[1] if path.startswith("nictop/probe/changes/")}
     assert "nictop/probe/changes/executor.py" in more and not sources[0].keys() - sources[1].keys()
-    assert (reading.start, reading.frames[:2]) == (changing.start, changing.frames[:2])
+    assert (reading.start, reading.frames[:3]) == (changing.start, changing.frames[:3])
+    assert all(path.startswith("nictop/probe/plan/") for path in unpacked(reading.frames[3])), (
+        "unpacked for a plan only"
+    )
 
 
 @pytest.mark.parametrize(
