@@ -74,9 +74,8 @@ def test_modules_that_change_a_host_are_sent_only_when_allowed() -> None:
     assert more == {path for path in sources[1] if path.startswith("nictop/probe/changes/")}
     assert "nictop/probe/changes/executor.py" in more and not sources[0].keys() - sources[1].keys()
     assert (reading.start, reading.frames[:3]) == (changing.start, changing.frames[:3])
-    assert all(path.startswith("nictop/probe/plan/") for path in unpacked(reading.frames[3])), (
-        "unpacked for a plan only"
-    )
+    late = unpacked(reading.frames[3])
+    assert late and all(path.startswith("nictop/probe/plan/") for path in late), "unpacked for a plan only"
 
 
 @pytest.mark.parametrize(
