@@ -45,7 +45,7 @@ UNEQUAL_WEIGHTS = 2.0
 """Entries of the queue with most of them in the RSS table, per entry of that with fewest: above it, the table itself is
 uneven. A table whose length is no multiple of the queues differs by one entry."""
 ONE_FLOW = "one flow uses one queue, RSS cannot split it"
-STREAMS = "a test with several streams (6) spreads"
+STREAMS = "a test with several streams (6) uses more"
 
 
 @dataclass(frozen=True)
@@ -124,11 +124,11 @@ def _of_balance(link: Link, found: QueueMap) -> QueueAdvice:
     if queues < 2:
         return QueueAdvice(f"nothing to change at this load: {_single_queue_text(link)}")
     if level == "uneven":
-        return QueueAdvice(f"nothing to change: {_table_text(link)}; {ONE_FLOW}, {STREAMS}")
+        return QueueAdvice(f"nothing to change: {_selection_text(link, found)}; {ONE_FLOW}; {STREAMS}")
     if level:
         return QueueAdvice(f"nothing to change: the load is spread over {queues} queues{_cpus_text(found)}")
     why = "no traffic" if "no traffic" in sentence else "too little traffic to judge"
-    return QueueAdvice(f"nothing to change: {why}; {ONE_FLOW}, {STREAMS}")
+    return QueueAdvice(f"nothing to change: {why}; {ONE_FLOW}; {STREAMS}")
 
 
 def _cpus_text(found: QueueMap) -> str:
@@ -148,8 +148,11 @@ def _single_queue_text(link: Link) -> str:
     return f"one of {offered} queues is in use"
 
 
-def _table_text(link: Link) -> str:
-    """What is known of the RSS table."""
+def _selection_text(link: Link, found: QueueMap) -> str:
+    """What selects the queue of most packets: XPS for those that are sent, else the RSS table, as far as known."""
+    sends_most = (found.total.tx_packets or 0.0) > (found.total.rx_packets or 0.0)
+    if sends_most and any(row.xps for row in found.rows):
+        return "the CPU that sends selects the queue (XPS)"
     rss = link.ethtool.rss
     if rss is None or not rss.indirection:
         return f"the RSS table is not reported by {driver_name(link) or 'the driver'}"

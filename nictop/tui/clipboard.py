@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from nictop.rules.fixes.commands import Step
 
 TMUX_TIMEOUT_SECONDS = 2.0
-MULTIPLEXER_TERMINALS = ("screen", "tmux")
-"""Beginning of TERM behind a multiplexer that may run on another machine."""
+SCREEN_TERMINALS = "screen"
+"""Beginning of TERM in screen, which may run on another machine."""
 TMUX_COMMANDS = (("load-buffer", "-w", "-"), ("load-buffer", "-"))
 """The first also passes the text on to the terminal of tmux, since tmux 3.2."""
 FILE_NAME = "copied.txt"
@@ -66,7 +66,7 @@ def place_of(environment: Mapping[str, str]) -> Place:
     if environment.get("TMUX"):
         return "tmux"
     term = environment.get("TERM", "dumb")
-    if environment.get("STY") or term in PLAIN_TERMINALS or term.startswith(MULTIPLEXER_TERMINALS):
+    if environment.get("STY") or term in PLAIN_TERMINALS or term.startswith(SCREEN_TERMINALS):
         return "file"
     return "file" if environment.get("TERM_PROGRAM") == "Apple_Terminal" else "terminal"
 

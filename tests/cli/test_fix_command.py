@@ -3,6 +3,7 @@ and stays away when it is kept, and comes back in every other case."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -17,11 +18,14 @@ from typing import IO
 
 import pytest
 
-from nictop.cli.change.host import one_finding
+from nictop.cli.change.host import connected_host, one_finding
+from nictop.cli.change.options import allowed_by
 from nictop.cli.change.run import choose
 from nictop.cli.main import main
-from nictop.errors import NictopError
+from nictop.errors import HostUnreachable, NictopError
+from nictop.hosts.specification import Host
 from nictop.rules import Fix
+from nictop.wire.source import Source, SourceState
 from tests.cli.test_main import call_main
 from tests.support.findings import commands, finding
 from tests.support.namespaces import ROOT
@@ -207,6 +211,28 @@ def test_a_dry_run_changes_nothing(sick: PrivateNetworkManager, tmp_path: Path, 
         code, plan = fixing.end()
     assert code == 0 and "current      ipv4.method auto" in plan and "new          ipv4.method manual" in plan
     assert picture(sick) == before and logged(tmp_path) == []
+
+
+@pytest.mark.parametrize("option", ["dry_run", "script"])
+async def test_a_plan_needs_no_code_that_changes_a_host(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where changes are allowed, on the command line and in the configuration."""
+    chosen = {"dry_run": False, "script": False, option: True}
+    options = argparse.Namespace(allow_changes=True, sudo=False, interval=1.0, accept_new_host_keys=False, **chosen)
+    place = Host("here", "local", allow_changes=True)
+    assert allowed_by(options, place) is False
+    connected: list[bool] = []
+
+    def connect(host: Host, *_: object, allow_changes: bool, **__: object) -> Source:
+        connected.append(host.allow_changes or allow_changes)
+        source = ScriptedSource()
+        source.send(SourceState("failed", "enough"))
+        return source
+
+    monkeypatch.setattr("nictop.cli.change.host.connect", connect)
+    with pytest.raises(HostUnreachable):
+        async with connected_host(options, place, allow_changes=allowed_by(options, place)):
+            pass
+    assert connected == [False]
 
 
 @needs_networkmanager

@@ -17,7 +17,7 @@ from tests.support.findings import finding, host_of_case, step_texts
 from tests.support.rule_cases import host_facts
 from tests.tui.widgets.cpu.guest import link_of, loaded_guest
 
-ONE_FLOW = "one flow uses one queue, RSS cannot split it, a test with several streams (6) spreads"
+ONE_FLOW = "one flow uses one queue, RSS cannot split it; a test with several streams (6) uses more"
 
 
 def with_link(guest: Snapshot, link: Link) -> Snapshot:
@@ -66,6 +66,17 @@ def test_an_uneven_load_with_good_settings_is_one_flow(guest: Snapshot, rss: tup
     link = with_ethtool(link_of(guest), rss=Rss(rss, "toeplitz", None))
     found = advice(with_loads(with_link(guest, link), link, 90_000.0, 10.0, 0.0, 5.0))
     assert found == QueueAdvice(f"nothing to change: {reason}; {ONE_FLOW}")
+
+
+def test_an_uneven_load_of_one_sender(guest: Snapshot) -> None:
+    """Its CPU selects the queue: the RSS table is about what is received."""
+    link = transmit_masks(link_of(guest), *"1248")
+    sent = tuple(QueueRates("tx", number, rate, rate * 1000, 0.0) for number, rate in enumerate((90_000.0, 1.0, 0.0)))
+    snapshot = with_loads(with_link(guest, link), link, 10.0, 10.0, 0.0, 5.0)
+    assert snapshot.rates is not None
+    queues = {link.ifindex: (*snapshot.rates.queues[link.ifindex], *sent)}
+    snapshot = replace(snapshot, rates=replace(snapshot.rates, queues=queues))
+    assert advice(snapshot).text == f"nothing to change: the CPU that sends selects the queue (XPS); {ONE_FLOW}"
 
 
 def test_little_traffic_is_not_judged(guest: Snapshot) -> None:

@@ -34,7 +34,7 @@ class Terminal:
         ({"TERM": "screen.xterm-256color", "STY": "1.pts-0.host"}, "file"),
         ({"TERM": "xterm-256color", "STY": "1.pts-0.host"}, "file"),
         ({"TERM": "screen-256color"}, "file"),
-        ({"TERM": "tmux-256color"}, "file"),
+        ({"TERM": "tmux-256color"}, "terminal"),
         ({"TERM": "linux"}, "file"),
         ({"TERM": "xterm-256color", "TERM_PROGRAM": "Apple_Terminal"}, "file"),
         ({}, "file"),

@@ -64,7 +64,7 @@ def allowed_by(options: argparse.Namespace, host: Host) -> bool:
     if not allowed:
         raise NictopError(
             f"changes are disabled for {host.label}",
-            "add --allow-changes, or allow_changes = true for this host in config.toml; --script prints the commands",
+            "add --allow-changes, or allow_changes = true for this host in config.toml; --dry-run shows the plan",
         )
     return True
 

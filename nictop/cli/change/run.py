@@ -23,6 +23,7 @@ from nictop.cli.change.host import always, connected_host, never, one_finding, w
 from nictop.errors import NictopError
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
+from nictop.model.devices.rights import is_root
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
@@ -60,6 +61,8 @@ async def _run_change(
     others: Sequence[HostSession] = (),
 ) -> int:
     log_path(os.environ)  # raises NictopError before the host is asked for anything
+    if options.dry_run and is_root(session.snapshot) is False:
+        output.print_status(f"{clean(session.name)}: the plan is read without root; applying it needs root (--sudo)")
     change = ChangeSession(session, job.spec(actions, options.keep_within), others=lambda: others)
     return await ChangeDialog(options, job, change).run()
 

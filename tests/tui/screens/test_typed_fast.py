@@ -26,8 +26,8 @@ from nictop.traffic.results.store import StoredRun
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.controllers.signal import Signal
 from nictop.tui.palette import Palette
-from nictop.tui.screens.changes.fix import FixScreen
 from nictop.tui.screens.changes.guided import SetUpScreen
+from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.screens.dialogs.help import HelpScreen
 from nictop.tui.screens.dialogs.leave import ChangeScreen, LeaveScreen
 from nictop.tui.screens.dialogs.line_entry import LineEntry
@@ -202,7 +202,7 @@ OPENERS: dict[str, tuple[type, Callable[[Typing], Awaitable[None]]]] = {
     "results": (ResultsScreen, lambda one: press(one, "7")),
     "results, filter": (ResultsScreen, lambda one: press(one, "7", "slash")),
     "a run": (RunScreen, lambda one: push(one, RunScreen())),
-    "a fix": (FixScreen, lambda one: press(one, "f")),
+    "a fix": (HostChangeScreen, lambda one: press(one, "f")),
     "set up": (SetUpScreen, lambda one: press(one, "e")),
     "record": (LineEntry, lambda one: press(one, "r", "home", "enter")),
     "report": (LineEntry, lambda one: press(one, "r", "end", "enter")),
