@@ -45,7 +45,7 @@ UNEQUAL_WEIGHTS = 2.0
 """Entries of the queue with most of them in the RSS table, per entry of that with fewest: above it, the table itself is
 uneven. A table whose length is no multiple of the queues differs by one entry."""
 ONE_FLOW = "one flow uses one queue, RSS cannot split it"
-STREAMS = "a test with several streams (6) uses more"
+STREAMS = "a test with several streams uses more"
 
 
 @dataclass(frozen=True)

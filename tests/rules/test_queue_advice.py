@@ -17,7 +17,7 @@ from tests.support.findings import finding, host_of_case, step_texts
 from tests.support.rule_cases import host_facts
 from tests.tui.widgets.cpu.guest import link_of, loaded_guest
 
-ONE_FLOW = "one flow uses one queue, RSS cannot split it; a test with several streams (6) uses more"
+ONE_FLOW = "one flow uses one queue, RSS cannot split it; a test with several streams uses more"
 
 
 def with_link(guest: Snapshot, link: Link) -> Snapshot:

@@ -444,6 +444,34 @@ async def test_the_demo_starts_with_traffic_on_the_chosen_nic(size: tuple[int, i
         await screen.until(lambda: any("█" in row for row in screen.drawn()[3:]))
 
 
+async def test_in_every_view_of_the_demo_what_is_copied_is_on_the_screen() -> None:
+    """Of every interface, and of some findings: the first command in full, or nothing is copied."""
+    taken = dict.fromkeys(PARTS_WITH_COMMANDS, 0)
+    async with screen_with_replay(DEMO, (200, 80), start=DEMO_START_SECONDS) as screen:
+        await screen.until(lambda: screen.nictop.diagnosis.result is not None)
+        for key, choices in (("1", 7), ("2", 6), ("3", 2), ("4", 4)):
+            await screen.press("1", "home")
+            for _ in range(choices):
+                await screen.press(key)
+                taken[key] += await copies_what_is_drawn(screen, key)
+                await screen.press("down" if key in "14" else "right")
+    assert taken["1"] and taken["2"] and taken["4"] and not taken["3"], taken
+
+
+PARTS_WITH_COMMANDS = {"1": "#facts", "2": "#queues", "3": "#load", "4": "#finding-page"}
+
+
+async def copies_what_is_drawn(screen: ScreenWithReplay, key: str) -> bool:
+    """Whether something is copied; it must be in the view that is shown."""
+    await screen.settle()
+    shown = "".join(screen.text(PARTS_WITH_COMMANDS[key]).replace("\\", "").split())
+    screen.app.copy_to_clipboard("")
+    await screen.press("y")
+    first = screen.app.clipboard.partition("\n")[0]
+    assert "".join(first.split()) in shown, (key, first, shown)
+    return bool(first)
+
+
 async def test_the_run_of_the_demo_is_drawn_and_judged() -> None:
     async with screen_with_replay(DEMO, WIDE) as screen:
         first, second = screen.replay.runs

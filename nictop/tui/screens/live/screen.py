@@ -128,6 +128,7 @@ class LiveScreen(LiveView):
         """One of `LIVE_TABS`."""
         view = LIVE_TABS[tab]
         self.query_one(FindingsView).full = False
+        self.query_one(QueueView).advice = None  # it may be of another NIC, until it is drawn
         self.query_one("#views", ContentSwitcher).current = view
         for name in ("queues", "load"):
             entry = self.query_one(f"#{FILTERS[name]}", FilterLine)
