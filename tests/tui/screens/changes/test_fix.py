@@ -303,7 +303,7 @@ async def test_the_wired_connection_gets_its_name_and_its_address(log: Callable[
         manager.wait_for(lambda: manager.device_state("ens37") >= 40)
         async with screen_with_changes(manager.prefix) as screen:
             await wait_until(screen, lambda: bool(getattr(screen.nictop.diagnosis.result, "findings", ())))
-            await screen.press("f")
+            await screen.press("4", "f")
             assert shows(screen, FixScreen)
             form = screen.app.screen.query_one(Form)
             assert "Address/prefix ▏(required) e.g. 192.0.2.10/24" in " ".join(screen.lines(Form)[0].split())
