@@ -9,12 +9,15 @@ import pytest
 from nictop.model.queues.map import queue_map
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Queue
+from nictop.rules import Fix
+from nictop.rules.queue_advice import QueueAdvice
 from nictop.tui.widgets.cpu.nic_view import NicPage
 from nictop.tui.widgets.cpu.queue_table import table_columns
 from nictop.tui.widgets.cpu.queues import QueueView, draw_queues
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.devices.view import netdev_of
 from tests.support.captured import captured_lines
+from tests.support.findings import commands
 from tests.support.screen import live_screen
 from tests.tui.widgets.cpu.guest import big_host, link_of, loaded_guest, queue_trends, text
 
@@ -39,6 +42,24 @@ def test_everything_fits(size: tuple[int, int], name: str, glyphs: Glyphs) -> No
     assert all(len(glyphs.encode(line)) <= size[0] for line in shown), [line for line in shown if len(line) > size[0]]
     if glyphs.is_ascii:
         assert "\\u" not in "".join(map(glyphs.encode, shown)), "a character without an ASCII form"
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_what_to_do_is_below_the_queues(size: tuple[int, int], glyphs: Glyphs) -> None:
+    """The sentence, the first command and the number of the others; before what the marks mean."""
+    guest, parts = loaded_guest()
+    link = link_of(guest)
+    fix = Fix("here", "Assign", commands("ip link set a up", "ip link set b up", "ip link set c up"))
+    advice = QueueAdvice("all CPUs → queue 0: " + "assign CPUs to each queue " * 3, fix)
+    page = draw_queues(link, guest, *size, queue_trends(link, guest, parts), advice=advice, glyphs=glyphs)
+    shown = [glyphs.encode(line).rstrip() for line in text(page.lines)]
+    assert all(len(line) <= size[0] for line in shown)
+    assert not glyphs.is_ascii or "\\u" not in "".join(shown), "a character without an ASCII form"
+    if size[1] >= 18:
+        start = next(number for number, line in enumerate(shown) if line.startswith(" what now: all CPUs "))
+        assert start < next(number for number, line in enumerate(shown) if "CPU now: " in line)
+        assert shown.index("    ip link set a up") + 1 == shown.index("    and 2 more commands, copied with it")
 
 
 @pytest.mark.parametrize("size", SIZES)
