@@ -22,6 +22,15 @@ def has_job_control() -> bool:
         return False
 
 
+def has_few_colours() -> bool:
+    """Whether Textual will draw with 16 colours or less here, by the environment of this process."""
+    from rich.console import Console
+    from textual.constants import COLOR_SYSTEM
+
+    console = Console(color_system=COLOR_SYSTEM, force_terminal=True, legacy_windows=False)  # type: ignore[arg-type]
+    return console.color_system in (None, "standard")
+
+
 def wants_ascii(environment: Mapping[str, str]) -> bool:
     """Whether this terminal can only be trusted with ASCII: a plain console, or a locale that is not UTF-8."""
     if environment.get("TERM", "dumb") in PLAIN_TERMINALS:
