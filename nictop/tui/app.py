@@ -29,7 +29,7 @@ from nictop.tui.controllers.traffic import FinishedExperiment
 from nictop.tui.garbage import CHECK_SECONDS, GarbageCollector
 from nictop.tui.keys import APP_KEYS, key_label, shown_key
 from nictop.tui.terminal import has_job_control
-from nictop.tui.themes import first_theme, readable_theme, theme_names
+from nictop.tui.themes import TRUE_COLOURS, first_theme, readable_theme, theme_names
 from nictop.tui.widgets.status.own_cost import OwnCost
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def _commands() -> type[Provider]:
 class NictopApp(App[None]):
     """Screens of some hosts. `connect` makes the source of one, once the first frame is drawn; it is given the function
     that asks the user. `request`: a run that is started at once, between two of the hosts, or (`self_test`) on this
-    machine alone. `theme`: that of the configuration, if it has one; `few_colours`: the
-    terminal has 16 or less."""
+    machine alone. `theme`: that of the configuration, if it has one; `colours`: of
+    the terminal."""
 
     TITLE = "nictop"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (Textual declares it so)
@@ -87,11 +87,12 @@ class NictopApp(App[None]):
         request: RunRequest | None = None,
         self_test: bool = False,
         theme: str = "",
-        few_colours: bool = False,
+        colours: int = TRUE_COLOURS,
     ) -> None:
         super().__init__()
         self.glyphs = glyphs
-        self.themes = theme_names(ansi_only=few_colours or glyphs.is_ascii)
+        self._colours = colours
+        self.themes = theme_names(ansi_only=colours < 256 or glyphs.is_ascii)
         self._set_first_theme(theme)
         self.set_class(glyphs.is_ascii, "-ascii")
         self.nictop = Nictop(
@@ -187,7 +188,7 @@ class NictopApp(App[None]):
 
     def _set_first_theme(self, chosen: str) -> None:
         """Before anything is drawn; `App.theme` would compute all styles once more."""
-        theme = readable_theme(first_theme(chosen, self.themes))
+        theme = readable_theme(first_theme(chosen, self.themes), self._colours)
         self.register_theme(theme)
         self.set_reactive(App.theme, theme.name)
         self.set_class(theme.dark, "-dark-mode", update=False)
@@ -197,7 +198,7 @@ class NictopApp(App[None]):
 
     def use_theme(self, name: str) -> None:
         """One of `themes`, from now on and, by the configuration file, the next time."""
-        self.register_theme(readable_theme(name))
+        self.register_theme(readable_theme(name, self._colours))
         self.theme = name
         self.show_notice(keep_theme(name, configuration_path(os.environ)), f"Theme {name}")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from nictop.hosts.specification import Host
 from nictop.tui.app import NictopApp
 from nictop.tui.keys import checked_keymap
-from nictop.tui.terminal import PLAIN_TERMINALS, has_few_colours
+from nictop.tui.terminal import PLAIN_TERMINALS, terminal_colours
 from nictop.tui.themes import checked_theme
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def run(
         request=request,
         self_test=self_test,
         theme=theme,
-        few_colours=has_few_colours(),
+        colours=terminal_colours(),
     )
     _run(app, keys)
     return app.return_code or 0, app.requested_experiment
@@ -91,7 +91,7 @@ def show(
         glyphs=glyphs,
         has_clipboard=os.environ.get("TERM") not in PLAIN_TERMINALS,
         theme=theme,
-        few_colours=has_few_colours(),
+        colours=terminal_colours(),
     )
     playback = Playback(recording, window=REPLAY_WINDOW_SECONDS)
     playback.speed = speed

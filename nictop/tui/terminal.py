@@ -22,13 +22,13 @@ def has_job_control() -> bool:
         return False
 
 
-def has_few_colours() -> bool:
-    """Whether Textual will draw with 16 colours or less here, by the environment of this process."""
+def terminal_colours() -> int:
+    """How many colours Textual will draw with here, by the environment of this process."""
     from rich.console import Console
     from textual.constants import COLOR_SYSTEM
 
     console = Console(color_system=COLOR_SYSTEM, force_terminal=True, legacy_windows=False)  # type: ignore[arg-type]
-    return console.color_system in (None, "standard")
+    return {"truecolor": 2**24, "256": 256}.get(console.color_system or "", 16)
 
 
 def wants_ascii(environment: Mapping[str, str]) -> bool:

@@ -1,7 +1,8 @@
 """Themes: those of Textual and nictop's own, with colours that can be read.
 
 Text must have a contrast of 4.5:1 (WCAG 2.2, 1.4.3 level AA) on every background that a line can have; few of Textual's
-themes do. A theme is offered with its own colours, where they are enough, and else with lighter or darker ones.
+themes do. A theme is offered with its own colours, where they are enough, and else with lighter or darker ones. On a
+terminal with 256 colours, which most are over SSH, those count that it will draw.
 
 Severities have the same colours on all dark themes, and on all light ones: people with each kind of colour blindness
 tell them apart (simulated in tests/tui/test_themes.py). On every theme severities also differ by mark and word.
@@ -9,10 +10,12 @@ tell them apart (simulated in tests/tui/test_themes.py). On every theme severiti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 
+from rich.color import Color as RichColor
+from rich.color import ColorSystem
 from textual.color import BLACK, WHITE, Color
 from textual.theme import BUILTIN_THEMES, Theme
 
@@ -21,6 +24,7 @@ from nictop.errors import NictopError
 DEFAULT_THEME = "nictop"
 ANSI_THEME = "ansi-dark"
 """Of terminals with 16 colours, where no other one is chosen."""
+TRUE_COLOURS = 2**24
 MIN_CONTRAST = 4.5
 """Of text, WCAG 2.2 1.4.3."""
 MIN_BACKGROUND_CONTRAST = 10.0
@@ -28,6 +32,14 @@ MIN_BACKGROUND_CONTRAST = 10.0
 BLEND_STEPS = 20
 CURSOR_SHARE = 0.4
 """Of the primary colour in the background of the chosen line."""
+MUTED_SHARE = 0.6
+"""Of black or white in dim text."""
+SAME_COLOURS = {
+    "text-disabled": "text-muted",
+    "footer-background": "panel",
+    "footer-foreground": "foreground",
+    "footer-description-foreground": "foreground",
+}
 BACKGROUNDS = ("background", "surface", "surface-lighten-1", "panel", "primary-muted")
 """Those of lines, bars and dialogs, and (the last) of the chosen line."""
 ACCENTS = ("text-primary", "text-secondary")
@@ -79,30 +91,38 @@ def first_theme(chosen: str, offered: Sequence[str]) -> str:
     return ANSI_THEME
 
 
-def readable_theme(name: str) -> Theme:
-    """A theme of `theme_names`, as it is shown."""
+def readable_theme(name: str, colours: int = TRUE_COLOURS) -> Theme:
+    """A theme of `theme_names`, as it is shown on a terminal with so many colours."""
     theme = OWN_THEME if name == DEFAULT_THEME else BUILTIN_THEMES[name]
     if theme.ansi:
         return replace(theme, variables={**theme.variables, **ANSI_TEXTS[name]})
     severities = DARK_SEVERITIES if theme.dark else LIGHT_SEVERITIES
-    colours = {**theme.to_color_system().generate(), **theme.variables, **severities}
-    background = Color.parse(colours["background"])
-    extreme = WHITE if background.brightness < 0.5 else BLACK
+    given = {**theme.to_color_system().generate(), **theme.variables, **severities}
+    drawn = _of_256 if colours <= 256 else _as_it_is
+    extreme, opposite = (WHITE, BLACK) if theme.dark else (BLACK, WHITE)
 
-    colours["primary-muted"] = background.blend(Color.parse(colours["primary"]), CURSOR_SHARE, alpha=1).hex
+    background = _towards(Color.parse(given["background"]), opposite, (extreme,), MIN_BACKGROUND_CONTRAST, drawn)
+    given["primary-muted"] = background.blend(Color.parse(given["primary"]), CURSOR_SHARE, alpha=1).hex
     backgrounds = {
-        key: _towards(Color.parse(colours[key]), background, (extreme,), MIN_BACKGROUND_CONTRAST) for key in BACKGROUNDS
+        key: _towards(Color.parse(given[key]), background, (extreme,), MIN_BACKGROUND_CONTRAST, drawn)
+        for key in BACKGROUNDS
     }
-    shown = tuple(backgrounds.values())
-    texts = {key: _towards(Color.parse(colours[key]), extreme, shown, MIN_CONTRAST) for key in (*severities, *ACCENTS)}
-    foreground = _towards(Color.parse(colours["foreground"]), extreme, shown, MIN_CONTRAST)
-    muted = _towards(background.blend(extreme, 0.6, alpha=1), extreme, shown, MIN_CONTRAST)
+    drawn_backgrounds = tuple(map(drawn, backgrounds.values()))
+
+    def text_like(colour: Color) -> Color:
+        return _towards(colour, extreme, drawn_backgrounds, MIN_CONTRAST, drawn)
+
+    texts = {key: text_like(Color.parse(given[key])) for key in (*severities, *ACCENTS, "foreground")}
     variables = {key: colour.hex for key, colour in chain(backgrounds.items(), texts.items())}
-    variables["text-muted"] = variables["text-disabled"] = muted.hex
-    variables["footer-background"] = variables["panel"]
-    for key in ("foreground", "footer-foreground", "footer-description-foreground"):
-        variables[key] = foreground.hex
-    return replace(theme, foreground=foreground.hex, variables={**theme.variables, **variables})
+    variables["text-muted"] = text_like(background.blend(extreme, MUTED_SHARE, alpha=1)).hex
+    for key, source in SAME_COLOURS.items():
+        variables[key] = variables[source]
+    return replace(
+        theme,
+        foreground=variables["foreground"],
+        background=variables["background"],
+        variables={**theme.variables, **variables},
+    )
 
 
 def contrast(one: Color, other: Color) -> float:
@@ -123,10 +143,22 @@ def _linear(channel: int) -> float:
     return share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
 
 
-def _towards(colour: Color, target: Color, others: Sequence[Color], wanted: float) -> Color:
-    """`colour`, or the first mixture with more and more of `target` whose contrast to all of `others` is enough."""
+def _towards(
+    colour: Color, target: Color, others: Sequence[Color], wanted: float, drawn: Callable[[Color], Color]
+) -> Color:
+    """`colour`, or the first mixture with more and more of `target` that is `drawn` with enough contrast to all of
+    `others`, which are as drawn."""
     for step in range(BLEND_STEPS):
         mixed = colour.blend(target, step / BLEND_STEPS, alpha=1)
-        if all(contrast(mixed, other) >= wanted for other in others):
+        if all(contrast(drawn(mixed), other) >= wanted for other in others):
             return mixed
     return target
+
+
+def _as_it_is(colour: Color) -> Color:
+    return colour
+
+
+def _of_256(colour: Color) -> Color:
+    """What Rich draws instead on a terminal with 256 colours."""
+    return Color(*RichColor.from_rgb(*colour.rgb).downgrade(ColorSystem.EIGHT_BIT).get_truecolor())

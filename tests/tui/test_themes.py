@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from rich.color import ColorSystem
+from rich.color_triplet import ColorTriplet
 from rich.style import Style
 from textual.color import Color
 from textual.strip import Strip
@@ -27,7 +29,7 @@ from nictop.rules import Diagnosis, Severity
 from nictop.tui import run as tui_run
 from nictop.tui.app import NictopApp
 from nictop.tui.palette import NictopCommands
-from nictop.tui.terminal import has_few_colours
+from nictop.tui.terminal import terminal_colours
 from nictop.tui.themes import (
     BACKGROUNDS,
     DEFAULT_THEME,
@@ -58,7 +60,9 @@ COLOUR_BLINDNESS = {
     "tritan": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
 }
 VISIONS = {"normal": NORMAL_VISION, **COLOUR_BLINDNESS}
-MIN_DISTANCE, MIN_DISTANCE_OF_DEFAULT = 15.0, 20.0
+MIN_DISTANCE = {2**24: 15.0, 256: 12.0}
+"""Of severities, on a terminal with so many colours."""
+MIN_DISTANCE_OF_DEFAULT = 20.0
 
 HUES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 ANSI_NAMES = (*HUES, *(f"bright_{name}" for name in HUES))
@@ -87,10 +91,15 @@ Matrix = tuple[tuple[float, float, float], ...]
 # ------------------------------------------------------------------------------------------------------------ contrast
 
 
-def variables(theme: Theme) -> dict[str, Color]:
-    """The colours of texts and backgrounds on the screen, as the application has them."""
+def variables(theme: Theme, colours: int = 2**24) -> dict[str, Color]:
+    """The colours of texts and backgrounds on the screen, as a terminal with so many colours draws them."""
     found = {**theme.to_color_system().generate(), **theme.variables}
-    return {name: Color.parse(found[name]) for name in (*TEXTS, *BACKGROUNDS)}
+    system = ColorSystem.TRUECOLOR if colours > 256 else ColorSystem.EIGHT_BIT
+    return {name: Color(*drawn_colour(Color.parse(found[name]), system)) for name in (*TEXTS, *BACKGROUNDS)}
+
+
+def drawn_colour(colour: Color, system: ColorSystem) -> ColorTriplet:
+    return colour.rich_color.downgrade(system).get_truecolor()
 
 
 def test_contrast_is_that_of_the_guideline() -> None:
@@ -104,9 +113,10 @@ def test_the_themes_of_textual_are_offered() -> None:
     assert set(theme_names(ansi_only=False)) == {DEFAULT_THEME, *BUILTIN_THEMES}
 
 
+@pytest.mark.parametrize("number", [2**24, 256])
 @pytest.mark.parametrize("name", RGB_THEMES)
-def test_every_text_can_be_read_on_every_background(name: str) -> None:
-    colours = variables(readable_theme(name))
+def test_every_text_can_be_read_on_every_background(name: str, number: int) -> None:
+    colours = variables(readable_theme(name, number), number)
     too_low = [
         (text, background)
         for text in TEXTS
@@ -114,6 +124,12 @@ def test_every_text_can_be_read_on_every_background(name: str) -> None:
         if contrast(colours[text], colours[background]) < MIN_CONTRAST
     ]
     assert too_low == []
+
+
+def test_256_colours_need_themes_of_their_own() -> None:
+    """The theme for true colours would be drawn with other ones."""
+    colours = variables(readable_theme(DEFAULT_THEME), 256)
+    assert contrast(colours["text-muted"], colours["primary-muted"]) < MIN_CONTRAST
 
 
 def test_most_themes_of_textual_are_not_readable_as_they_are() -> None:
@@ -218,14 +234,15 @@ def test_the_default_is_safe_for_colour_blind_people(vision: str) -> None:
     assert too_close == []
 
 
+@pytest.mark.parametrize("number", [2**24, 256])
 @pytest.mark.parametrize("vision", VISIONS)
 @pytest.mark.parametrize("name", RGB_THEMES)
-def test_severities_are_apart_on_every_theme(name: str, vision: str) -> None:
-    colours = variables(readable_theme(name))
+def test_severities_are_apart_on_every_theme(name: str, vision: str, number: int) -> None:
+    colours = variables(readable_theme(name, number), number)
     distances = [
         distance(colours[one], colours[other], VISIONS[vision]) for one, other in combinations(SEVERITY_TEXTS, 2)
     ]
-    assert min(distances) >= MIN_DISTANCE
+    assert min(distances) >= MIN_DISTANCE[number]
 
 
 def test_colours_that_look_alike_are_noticed() -> None:
@@ -273,34 +290,34 @@ async def test_severities_never_differ_by_colour_alone(view: str, size: tuple[in
 
 
 @pytest.mark.parametrize(
-    ("environment", "few"),
+    ("environment", "colours"),
     [
-        ({"TERM": "linux"}, True),
-        ({"TERM": "screen"}, True),
-        ({"TERM": "xterm-16color"}, True),
-        ({}, True),
-        ({"TERM": "xterm-256color"}, False),
-        ({"TERM": "xterm", "COLORTERM": "truecolor"}, False),
+        ({"TERM": "linux"}, 16),
+        ({"TERM": "screen"}, 16),
+        ({"TERM": "xterm-16color"}, 16),
+        ({}, 16),
+        ({"TERM": "xterm-256color"}, 256),
+        ({"TERM": "xterm", "COLORTERM": "truecolor"}, 2**24),
     ],
 )
-def test_colours_of_a_terminal(environment: dict[str, str], few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_of_a_terminal(environment: dict[str, str], colours: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TERM", "COLORTERM"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert has_few_colours() == few
+    assert terminal_colours() == colours
 
 
-@pytest.mark.parametrize("few_colours", [False, True])
+@pytest.mark.parametrize("colours", [16, 256, 2**24])
 @pytest.mark.parametrize("chosen", ["", "nord", "ansi-light"])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
-def test_a_terminal_gets_a_theme_that_it_can_show(chosen: str, few_colours: bool, glyphs: Glyphs) -> None:
-    started = NictopApp(_no_source, theme=chosen, glyphs=glyphs, few_colours=few_colours)
+def test_a_terminal_gets_a_theme_that_it_can_show(chosen: str, colours: int, glyphs: Glyphs) -> None:
+    started = NictopApp(_no_source, theme=chosen, glyphs=glyphs, colours=colours)
     on_console = {"": "ansi-dark", "nord": "ansi-dark", "ansi-light": "ansi-light"}
-    wanted = on_console[chosen] if few_colours or glyphs.is_ascii else chosen
+    wanted = on_console[chosen] if colours == 16 or glyphs.is_ascii else chosen
     assert started.theme == (wanted or DEFAULT_THEME)
     assert started.theme in started.themes
-    assert started.current_theme == readable_theme(started.theme)
+    assert started.current_theme == readable_theme(started.theme, colours)
     assert started.native_ansi_color == started.theme.startswith("ansi-")
     assert started.has_class("-light-mode") == started.theme.endswith("-light")
 
