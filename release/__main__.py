@@ -1,7 +1,8 @@
 """``python -m release`` (make dist): wheel, source distribution, offline file, Debian package and SHA256SUMS in dist/.
 
 The same commit gives the same bytes: all times are SOURCE_DATE_EPOCH, by default that of the commit, and libraries are
-those of ``requirements.txt``. Packages come from the index that pip is configured for.
+those of ``requirements.txt``. Packages come from the index that pip is configured for. Outside git (``git archive``,
+the source distribution) the time is that of the newest source file, which is that of the commit there.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from release.tree import packages, shared_files
 from release.wheels import ROOT, required_wheels
 
 DIST = ROOT / "dist"
+SOURCE_FOLDERS = ("nictop", "release", "docs")
 OFFLINE_NAME = f"nictop-{__version__}-linux-x86_64.pyz"
 
 
 def main() -> int:
-    seconds = commit_seconds()
+    seconds = source_seconds()
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()
     with tempfile.TemporaryDirectory() as name:
@@ -38,17 +40,34 @@ def main() -> int:
     return 0
 
 
-def commit_seconds() -> int:
-    """SOURCE_DATE_EPOCH, else the time of the commit that is checked out."""
+def source_seconds() -> int:
+    """SOURCE_DATE_EPOCH, else the time of the commit that is checked out, else that of the newest source file."""
     if "SOURCE_DATE_EPOCH" in os.environ:
         return int(os.environ["SOURCE_DATE_EPOCH"])
-    if not (ROOT / ".git").exists():
-        sys.exit("not a git checkout: set SOURCE_DATE_EPOCH to the time of the release, in seconds since the epoch")
+    if (ROOT / ".git").exists():
+        try:
+            return commit_seconds()
+        except (OSError, subprocess.CalledProcessError) as error:  # no git, or a checkout of another user
+            print(f"warning: git does not tell the time of the commit: {error}", file=sys.stderr)
+    seconds = newest_source_seconds()
+    print(f"not from git: the time is that of the newest source file, SOURCE_DATE_EPOCH={seconds}", file=sys.stderr)
+    return seconds
+
+
+def commit_seconds() -> int:
+    """Raises OSError and CalledProcessError."""
     git = ["git", "-C", str(ROOT)]
     if subprocess.run([*git, "status", "--porcelain"], capture_output=True, check=True).stdout:
         print("warning: changes that are not committed are included", file=sys.stderr)
     log = subprocess.run([*git, "log", "-1", "--format=%ct"], capture_output=True, text=True, check=True)
     return int(log.stdout)
+
+
+def newest_source_seconds() -> int:
+    """Time of the newest file that is built into something; nothing that a build or a test leaves behind is one."""
+    files = [path for folder in SOURCE_FOLDERS for path in (ROOT / folder).rglob("*")]
+    files += [path for path in ROOT.glob("*.*") if path.suffix in (".md", ".toml")]
+    return int(max(path.stat().st_mtime for path in files if path.is_file() and path.suffix != ".pyc"))
 
 
 def build(folder: Path, seconds: int) -> None:

@@ -8,15 +8,19 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 
 import pytest
 
 from nictop.cli.arguments import parse
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.report.findings.rule_pages import rule_table
 from nictop.rules import RULES
 from nictop.rules.sources import SOURCES
 from nictop.tui.keys import KEYS, key_labels
+from nictop.tui.themes import readable_theme, theme_names
 
 TOP = Path(__file__).parent.parent
 README = TOP / "README.md"
@@ -58,7 +62,41 @@ def source_table() -> str:
     )
 
 
-PARTS = {"keys": key_table, "rules": rule_table, "sources": source_table}
+def timeline_table() -> str:
+    """Marks of line 2 in a recording, as they are drawn in both character sets."""
+    rows: list[tuple[Callable[[Glyphs], str], str]] = [
+        (lambda glyphs: glyphs.playing, "playing; behind it the time of day of what is shown"),
+        (lambda glyphs: glyphs.paused, "paused"),
+        (lambda glyphs: glyphs.end, "at the end"),
+        (lambda glyphs: glyphs.newest, "at the newest reading of a recording that is still being written"),
+        (lambda glyphs: glyphs.timeline[4], "on the line: the position"),
+        (lambda glyphs: " ".join(glyphs.timeline[:2]), "no traffic test: before the position, behind it"),
+        (lambda glyphs: " ".join(glyphs.timeline[2:4]), "a traffic test runs: before the position, behind it"),
+        (lambda glyphs: glyphs.encode("×2"), "replay speed"),
+    ]
+    head = "| mark | in ASCII | meaning |\n|---|---|---|\n"
+    return head + "".join(f"| {code(mark(UNICODE))} | {code(mark(ASCII))} | {text} |\n" for mark, text in rows)
+
+
+def theme_table() -> str:
+    kinds: dict[str, list[str]] = {"dark": [], "light": []}
+    for name in theme_names(ansi_only=False):
+        kinds["dark" if readable_theme(name).dark else "light"].append(f"`{name}`")
+    head = "| | themes |\n|---|---|\n"
+    return head + "".join(f"| {kind} | {', '.join(names)} |\n" for kind, names in kinds.items())
+
+
+def code(marks: str) -> str:
+    return " ".join(f"`{mark}`" for mark in marks.split())
+
+
+PARTS = {
+    "themes": theme_table,
+    "timeline": timeline_table,
+    "keys": key_table,
+    "rules": rule_table,
+    "sources": source_table,
+}
 
 
 def test_there_are_at_most_35_keys() -> None:
@@ -66,7 +104,14 @@ def test_there_are_at_most_35_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "name"), [(DOCS / "keys.md", "keys"), (DOCS / "findings.md", "rules"), (DOCS / "findings.md", "sources")]
+    ("page", "name"),
+    [
+        (DOCS / "keys.md", "keys"),
+        (DOCS / "findings.md", "rules"),
+        (DOCS / "findings.md", "sources"),
+        (DOCS / "recording.md", "timeline"),
+        (DOCS / "configuration.md", "themes"),
+    ],
 )
 def test_the_pages_list_what_there_is(page: Path, name: str) -> None:
     part, wanted = made(name, "tests/test_documentation.py"), PARTS[name]()
@@ -93,6 +138,26 @@ def test_links_and_pictures_exist(page: Path) -> None:
             found = page.parent / path if path else page
             assert found.exists(), f"{page.name}: {target}"
             assert not anchor or anchor in anchors(found), f"{page.name}: {target}"
+
+
+def text_of_picture(path: Path) -> str:
+    """The rows of the terminal in an SVG of Textual, each on a line, with single blanks."""
+    rows: dict[float, list[str]] = {}
+    for y, text in re.findall(r'<text\b[^>]* y="([\d.]+)"[^>]*>([^<]*)</text>', path.read_text()):
+        rows.setdefault(float(y), []).append(unescape(text))
+    return "\n".join(" ".join("".join(row).split()) for row in rows.values())
+
+
+def test_the_walk_says_what_its_pictures_show() -> None:
+    """Words in italics of each section are on the picture that ends it; the page has four."""
+    page = DOCS / "first-problem.md"
+    sections = page.read_text().split("\n## ")[1:5]
+    for section in sections:
+        (target,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", section)
+        shown = text_of_picture(page.parent / target)
+        quoted = [" ".join(text.split()) for text in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", section)]
+        assert len(quoted) >= 3
+        assert [text for text in quoted if text not in shown] == [], target
 
 
 def test_every_page_is_linked_from_the_readme() -> None:

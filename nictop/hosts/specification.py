@@ -3,6 +3,8 @@
 An argument is ``[label=][user@]host[:port]``, ``local``, or the name of a host or group in
 ``~/.config/nictop/config.toml``:
 
+    theme = "nord"               # of the screens
+
     [defaults]                   # for every host without a value of its own
     user = "root"
     sudo = false
@@ -99,6 +101,8 @@ class Configuration:
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     """Name of a key in `nictop.tui.keys` → other keys, separated by commas; checked there."""
+    theme: str = ""
+    """One of `nictop.tui.themes`, and checked there; "": the default."""
 
 
 def configuration_path(environment: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ at once that nictop runs.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import _lru_cache_wrapper
@@ -21,7 +22,8 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 from textual.worker import WorkerFailed
 
-from nictop.hosts.specification import LOCAL, Host
+from nictop.hosts.specification import LOCAL, Host, configuration_path
+from nictop.hosts.theme_setting import keep_theme
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean
 from nictop.tui.controllers.nictop import Nictop
@@ -29,6 +31,7 @@ from nictop.tui.controllers.traffic import FinishedExperiment
 from nictop.tui.garbage import CHECK_SECONDS, GarbageCollector
 from nictop.tui.keys import APP_KEYS, key_label, shown_key
 from nictop.tui.terminal import has_job_control
+from nictop.tui.themes import TRUE_COLOURS, first_theme, readable_theme, theme_names
 from nictop.tui.widgets.status.own_cost import OwnCost
 
 if TYPE_CHECKING:
@@ -67,7 +70,8 @@ def _commands() -> type[Provider]:
 class NictopApp(App[None]):
     """Screens of some hosts. `connect` makes the source of one, once the first frame is drawn; it is given the function
     that asks the user. `environment`: of the terminal, which decides where copied text goes. `request`: a run that is
-    started at once, between two of the hosts, or (`self_test`) on this machine alone."""
+    started at once, between two of the hosts, or (`self_test`) on this machine alone. `theme`: that of the
+    configuration, if it has one; `colours`: of the terminal."""
 
     TITLE = "nictop"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (Textual declares it so)
@@ -87,9 +91,14 @@ class NictopApp(App[None]):
         allow_changes: bool = False,
         request: RunRequest | None = None,
         self_test: bool = False,
+        theme: str = "",
+        colours: int = TRUE_COLOURS,
     ) -> None:
         super().__init__()
         self.glyphs = glyphs
+        self._colours = colours
+        self.themes = theme_names(ansi_only=colours < 256 or glyphs.is_ascii)
+        self._set_first_theme(theme)
         self.set_class(glyphs.is_ascii, "-ascii")
         self.nictop = Nictop(
             connect,
@@ -155,8 +164,6 @@ class NictopApp(App[None]):
         yield Static(_greeting(self._hosts), markup=False)
 
     def on_mount(self) -> None:
-        if self.glyphs.is_ascii:
-            self.theme = "ansi-dark"
         self.set_interval(CHECK_SECONDS, self.garbage.collect_if_idle, name="garbage")
         self.call_after_refresh(self._open)
 
@@ -181,6 +188,24 @@ class NictopApp(App[None]):
             self.nictop.traffic.start(self._request, self_test=self._self_test)
             await self.action_view("traffic")
         self._shown.set()
+
+    # -------------------------------------------------------------------------------------------------------- themes
+
+    def _set_first_theme(self, chosen: str) -> None:
+        """Before anything is drawn; `App.theme` would compute all styles once more."""
+        theme = readable_theme(first_theme(chosen, self.themes), self._colours)
+        self.register_theme(theme)
+        self.set_reactive(App.theme, theme.name)
+        self.set_class(theme.dark, "-dark-mode", update=False)
+        self.set_class(not theme.dark, "-light-mode", update=False)
+        self._refresh_truecolor_filter(self.ansi_theme)
+        self.stylesheet.set_variables(self.get_css_variables())
+
+    def use_theme(self, name: str) -> None:
+        """One of `themes`, from now on and, by the configuration file, the next time."""
+        self.register_theme(readable_theme(name, self._colours))
+        self.theme = name
+        self.show_notice(keep_theme(name, configuration_path(os.environ)), f"Theme {name}")
 
     # ------------------------------------------------------------------------------------------------------- screens
 

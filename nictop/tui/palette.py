@@ -266,6 +266,7 @@ class NictopCommands(Provider):
                 *self._views(screen),
                 *self._general(screen),
                 *_hosts(screen),
+                *_themes(screen),
             ):
                 yield PaletteEntry(screen.glyphs.text(text), screen.glyphs.text(words), run)
 
@@ -326,6 +327,14 @@ def _hosts(screen: FramedScreen) -> Iterator[PaletteEntry]:
         for ifindex, link in host.snapshot.links.items():
             open_link = partial(screen.opener.open_link, host.name, ifindex)
             yield PaletteEntry(f"Interface: Show {link.name} on {host.name}", "in the devices of its host", open_link)
+
+
+def _themes(screen: FramedScreen) -> Iterator[PaletteEntry]:
+    """Those that this terminal can show."""
+    opener, current = screen.opener, screen.app.theme
+    for name in opener.themes:
+        words = "the current one" if name == current else "colours of the screen; kept in config.toml"
+        yield PaletteEntry(f"Theme: {name}", words, partial(opener.use_theme, name))
 
 
 class Palette(WithGlyphs, CommandPalette):

@@ -1,6 +1,6 @@
 """Runs the application, on hosts or on a recording, until it ends.
 
-Reads the environment, for whether the terminal has a clipboard, and the section ``[keys]`` of the configuration file.
+Reads the environment, for whether the terminal has a clipboard, and the keys and the theme of the configuration file.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from nictop.hosts.specification import Host
 from nictop.tui.app import NictopApp
 from nictop.tui.keys import checked_keymap
+from nictop.tui.themes import checked_theme, terminal_colours
 
 if TYPE_CHECKING:
     from nictop.model.text.glyphs import Glyphs
@@ -35,7 +36,7 @@ def run(
 ) -> tuple[int, FinishedExperiment]:
     """Watch some hosts. `request`: a run between two of them (by their labels), or (`self_test`) on this machine alone,
     which is started at once. Returns the exit code and what came of the request. Raises NictopError."""
-    keys = _keys()
+    keys, theme = _keys_and_theme()
 
     def connect(host: Host, ask: Ask) -> Source:
         from nictop.hosts.connect import connect as source_of
@@ -60,6 +61,8 @@ def run(
         allow_changes=allow_changes,
         request=request,
         self_test=self_test,
+        theme=theme,
+        colours=terminal_colours(),
     )
     _run(app, keys)
     return app.return_code or 0, app.requested_experiment
@@ -80,12 +83,14 @@ def show(
     from nictop.recording.playback import Playback
     from nictop.tui.controllers.replay import REPLAY_WINDOW_SECONDS
 
-    keys = _keys()
+    keys, theme = _keys_and_theme()
     app = NictopApp(
         _refuse,
         (),
         glyphs=glyphs,
         environment=os.environ,
+        theme=theme,
+        colours=terminal_colours(),
     )
     playback = Playback(recording, window=REPLAY_WINDOW_SECONDS)
     playback.speed = speed
@@ -94,12 +99,13 @@ def show(
     return app.return_code or 0
 
 
-def _keys() -> dict[str, str]:
-    """``[keys]`` of the configuration file. Raises NictopError if it is not valid."""
+def _keys_and_theme() -> tuple[dict[str, str], str]:
+    """Of the configuration file. Raises NictopError if it is not valid."""
     from nictop.hosts.specification import configuration_path, read_configuration
 
     path = configuration_path(os.environ)
-    return checked_keymap(read_configuration(path).keys, path)
+    configuration = read_configuration(path)
+    return checked_keymap(configuration.keys, path), checked_theme(configuration.theme, path)
 
 
 def _run(app: NictopApp, keys: dict[str, str]) -> None:

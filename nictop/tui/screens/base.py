@@ -23,6 +23,11 @@ class Opener(Protocol):
 
     nictop: Nictop
     own_cost: OwnCost
+    themes: tuple[str, ...]
+    """Names of those that this terminal can show."""
+
+    def use_theme(self, name: str) -> None:
+        """Draw with it, and keep it in the configuration file."""
 
     def open_change(self) -> bool:
         """The dialog of the change that is running, or whose end the user has not seen. False: there is none."""

@@ -101,6 +101,11 @@ REPLAYS: dict[str, tuple[tuple[int, int], float, tuple[str, ...]]] = {
     "replay-80x24": ((80, 24), 48.0, ("4",)),
     "replay-run-120x36": ((120, 36), 58.0, ("6",)),
     "replay-run-80x24": ((80, 24), 50.0, ("6",)),
+    # docs/first-problem.md
+    "problem-devices-120x36": ((120, 36), 17.0, ()),
+    "problem-finding-120x36": ((120, 36), 17.0, ("4", "down")),
+    "problem-fixed-120x36": ((120, 36), 26.0, ()),
+    "problem-results-120x36": ((120, 36), 58.0, ("7",)),
 }
 """Size, seconds after the begin of the demo, keys."""
 
