@@ -57,9 +57,9 @@ dt { color: var(--dim); }
 dd { margin: 0; min-width: 0; }
 details { margin: .3rem 0; border: 1px solid var(--line); border-radius: 4px; padding: .3rem .7rem; }
 summary { cursor: pointer; }
-figure { margin: .6rem 0; max-width: 44rem; }
+figure { margin: .6rem 0; overflow-x: auto; }
 figcaption { font-size: .85rem; color: var(--dim); }
-svg { display: block; width: 100%; height: auto; }
+svg { display: block; width: 100%; min-width: 36rem; height: auto; }
 svg text { font: 11px system-ui, "Liberation Sans", sans-serif; fill: var(--dim); }
 svg .value { fill: var(--ink); }
 svg .axis { stroke: var(--line); }
