@@ -49,16 +49,20 @@ def limit_lines(limits: Sequence[ExaminedLimit], room: int) -> Iterator[LimitLin
     if room < MIN_TABLE_CELLS:
         yield from _limit_sentences(limits, room)
         return
-    rest = room - VERDICT_CELLS - 2 * len(GAP)
-    longest = max((width(clean(one.limit)) for one in limits), default=0)
-    first = min(max(longest, len(LIMIT_TITLES[0])), int(MAX_LIMIT_SHARE * rest))
-    longest = max((width(clean(one.value)) for one in limits), default=0)
-    widths = (first, min(max(longest, len(LIMIT_TITLES[1])), rest - first), VERDICT_CELLS)
+    widths = (*_column_cells(limits, room - VERDICT_CELLS - 2 * len(GAP)), VERDICT_CELLS)
     yield LimitLine(None, _line(LIMIT_TITLES, widths))
     for one in limits:
         columns = (wrap(one.limit, widths[0]), wrap(one.value, widths[1]), (one.verdict,))
         for parts in zip_longest(*columns, fillvalue=""):
             yield LimitLine(one.verdict, _line(parts, widths))
+
+
+def _column_cells(limits: Sequence[ExaminedLimit], room: int) -> tuple[int, int]:
+    """Cells of limit and value: as many as they need, if both fit; else the limit is wrapped first."""
+    needed = [max(width(text) for text in column) for column in zip(LIMIT_TITLES, *limit_cells(limits), strict=True)]
+    limit = max(int(MAX_LIMIT_SHARE * room), room - needed[1])
+    limit = min(needed[0], limit)
+    return limit, min(needed[1], room - limit)
 
 
 def _line(parts: Sequence[str], widths: Sequence[int]) -> str:
