@@ -49,20 +49,29 @@ def limit_lines(limits: Sequence[ExaminedLimit], room: int) -> Iterator[LimitLin
     if room < MIN_TABLE_CELLS:
         yield from _limit_sentences(limits, room)
         return
-    widths = (*_column_cells(limits, room - VERDICT_CELLS - 2 * len(GAP)), VERDICT_CELLS)
+    widths: tuple[int, ...] = (*_column_cells(limits, room - VERDICT_CELLS - 2 * len(GAP)), VERDICT_CELLS)
     yield LimitLine(None, _line(LIMIT_TITLES, widths))
     for one in limits:
-        columns = (wrap(one.limit, widths[0]), wrap(one.value, widths[1]), (one.verdict,))
+        if one.value:
+            cells = widths
+            columns: tuple[tuple[str, ...], ...] = (
+                wrap(one.limit, cells[0]),
+                wrap(one.value, cells[1]),
+                (one.verdict,),
+            )
+        else:  # the limit takes both columns
+            cells = (widths[0] + len(GAP) + widths[1], VERDICT_CELLS)
+            columns = (wrap(one.limit, cells[0]), (one.verdict,))
         for parts in zip_longest(*columns, fillvalue=""):
-            yield LimitLine(one.verdict, _line(parts, widths))
+            yield LimitLine(one.verdict, _line(parts, cells))
 
 
 def _column_cells(limits: Sequence[ExaminedLimit], room: int) -> tuple[int, int]:
     """Cells of limit and value: as many as they need, if both fit; else the limit is wrapped first."""
-    needed = [max(width(text) for text in column) for column in zip(LIMIT_TITLES, *limit_cells(limits), strict=True)]
-    limit = max(int(MAX_LIMIT_SHARE * room), room - needed[1])
-    limit = min(needed[0], limit)
-    return limit, min(needed[1], room - limit)
+    rows = [LIMIT_TITLES, *(row for row in limit_cells(limits) if row[1])]
+    longest = [max(width(row[column]) for row in rows) for column in (0, 1)]
+    limit = min(longest[0], max(int(MAX_LIMIT_SHARE * room), room - longest[1]))
+    return limit, min(longest[1], room - limit)
 
 
 def _line(parts: Sequence[str], widths: Sequence[int]) -> str:

@@ -33,11 +33,11 @@ def test_text_of_a_run_has_the_table() -> None:
     lines = run_text(RUN, 100).splitlines()
     at = lines.index("bottleneck   CPU 2 on b (receiver)")
     assert lines[at + 1 : at + 6] == [
-        "             limit                             value                           verdict",
-        "             CPU 2 on b (receiver)             98 % softirq, single queue      cause",
-        "             TCP windows and buffers           sockets of a not read           possible",
-        "             receive window                    11.9 MiB / 20.0 ms = 5.00 Gb/s  excluded",
-        "             root qdisc fq_codel of ens4 on a                                  excluded",
+        "             limit                    value                           verdict",
+        "             CPU 2 on b (receiver)    98 % softirq, single queue      cause",
+        "             TCP windows and buffers  sockets of a not read           possible",
+        "             receive window           11.9 MiB / 20.0 ms = 5.00 Gb/s  excluded",
+        "             root qdisc fq_codel of ens4 on a                         excluded",
     ]
     assert "98 % softirq, single queue, " not in run_text(RUN, 100)
 
