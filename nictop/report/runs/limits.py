@@ -38,6 +38,15 @@ def bottleneck_headline(limits: Sequence[ExaminedLimit]) -> str:
     return clean(cause.limit) if cause is not None else NOT_DETERMINED
 
 
+def bottleneck_summary(limits: Sequence[ExaminedLimit]) -> str:
+    """The cause with its figures, or what is possible: for the list of several runs, without what was excluded."""
+    named = [": ".join(filter(None, (clean(one.limit), clean(one.value)))) for one in limits if one.verdict == "cause"]
+    if named:
+        return named[0]
+    possible = [clean(one.limit) for one in limits if one.verdict == "possible"]
+    return f"{NOT_DETERMINED}; possible: {', '.join(possible)}"
+
+
 def limit_cells(limits: Sequence[ExaminedLimit]) -> Iterator[tuple[str, str, str]]:
     """A row of the table for each limit."""
     for one in limits:

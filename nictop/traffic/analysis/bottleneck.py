@@ -10,7 +10,7 @@ and the hypervisor below a guest are named only if nothing on either host remain
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from nictop.model.text import units
@@ -68,18 +68,29 @@ def examined_bottleneck(
     )
     if found.cause is None and not found.possible:
         found = replace(found, possible=_beyond_the_hosts(result))
-    hint = path_limits.tunnel_hint(result, flow, nics)
-    more = () if hint is None else (hint,)
-    return _sentence(result, flow, found, hint), limit_rows(replace(found, possible=(*found.possible, *more)))
-
-
-def _sentence(result: Result, flow: Flow, found: Judgement, hint: Phrase | None) -> str:
-    rate = packets_text(result, flow).removeprefix(", at ")
-    text = str(found.cause) if found.cause is not None else undetermined_text(found, rate)
+    rate = packets_text(result, flow).removeprefix(", at ") if found.cause is None else ""
     retransmits = path_limits.retransmitted(result, flow)
+    hint = path_limits.tunnel_hint(result, flow, nics)
+    rows = limit_rows(replace(found, possible=(*found.possible, *_more_rows(found, rate, retransmits, hint))))
+    return _sentence(found, rate, retransmits, hint), rows
+
+
+def _sentence(found: Judgement, rate: str, retransmits: str, hint: Phrase | None) -> str:
+    text = str(found.cause) if found.cause is not None else undetermined_text(found, rate)
     if retransmits and "retransmits" not in text:
         text += f"; {retransmits}"
     return f"{text}; possible: {hint}" if hint is not None else text
+
+
+def _more_rows(found: Judgement, rate: str, retransmits: str, hint: Phrase | None) -> Iterator[Phrase]:
+    """What the sentence says beside the limits."""
+    if rate:
+        yield Phrase("packet rate", f" ({rate})")
+    causes = () if found.cause is None else (found.cause,)
+    if retransmits and not any("retransmits" in str(one) for one in (*causes, *found.possible, *found.excluded)):
+        yield Phrase("losses", f" ({retransmits})")
+    if hint is not None:
+        yield hint
 
 
 def _nothing_arrived(result: Result) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -13,8 +14,9 @@ from nictop.report.page import report_of
 from nictop.report.runs.limits import bottleneck_headline, limit_lines
 from nictop.report.runs.markdown import run_markdown
 from nictop.report.runs.sentences import result_sentences
-from nictop.report.runs.text import run_text
+from nictop.report.runs.text import experiment_text, run_text
 from nictop.traffic.results.result import ExaminedLimit
+from nictop.traffic.results.selection import StoredRun
 from nictop.tui.screens.traffic.run_page import sentence_lines
 from tests.support.reports import WALL, stored_run
 from tests.traffic.runs import result
@@ -59,6 +61,15 @@ def test_a_run_of_an_older_version_has_the_sentence() -> None:
 
 def test_headline_without_a_cause() -> None:
     assert bottleneck_headline(LIMITS[1:]) == "not determined" and bottleneck_headline(LIMITS) == CAUSE.limit
+
+
+def test_a_list_of_runs_has_the_cause_or_what_is_possible() -> None:
+    runs = [StoredRun(f"r{number}", "x", RUN, WALL, "0", "repeat", number=number) for number in (1, 2)]
+    text = experiment_text(runs, 120)
+    assert "bottleneck   CPU 2 on b (receiver): 98 % softirq, single queue\n" in text and "receive window" not in text
+    open_end = replace(RUN, limits=LIMITS[1:])
+    text = experiment_text([replace(one, result=open_end) for one in runs], 120)
+    assert "bottleneck   not determined; possible: TCP windows and buffers\n" in text
 
 
 def test_markdown_and_html_have_the_table() -> None:

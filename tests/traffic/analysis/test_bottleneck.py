@@ -145,6 +145,19 @@ def test_every_limit_that_was_examined_has_a_row(run: Result, rows: list[tuple[s
         assert all(one.limit in sentence and one.value in sentence for one in limits), "the sentence says no less"
 
 
+def test_the_table_says_no_less_than_the_sentence() -> None:
+    """Packet rate and retransmits, which no limit explains, have rows of their own."""
+    run = result(0.5, flows=(flow(0.5, retransmits=0),), sockets=(SMALL,), ceiling=SLOW_CEILING)
+    sentence, limits = examined_bottleneck(run, SETUPS)
+    (rate,) = (one.value for one in limits if one.limit == "packet rate")
+    assert rate in sentence and rate.endswith(" of 88 B each, limited by packet rate")
+    many = (flow(5.0, retransmits=40_000),)
+    run = result(flows=many, sockets=(replace(FULL_CWND, rtt=20_000),), hosts=(BUSY_SENDER, BUSY_RECEIVER))
+    sentence, limits = examined_bottleneck(run, SETUPS)
+    shares = [one for one in limits if "retransmit" in f"{one.limit} {one.value}"]
+    assert sentence.endswith(" of segments retransmitted") and len(shares) == 1 and shares[0].verdict == "possible"
+
+
 def test_a_run_without_a_rate_has_no_limits() -> None:
     assert examined_bottleneck(result(failure=Failure("stall", "no more data")), SETUPS) == ("", ())
 

@@ -40,6 +40,8 @@ from nictop.tui.widgets.traffic.queue_bars import RunQueues
 
 LABEL_CELLS = 11
 """Of the label before a sentence."""
+MORE_CELLS = len(" v PgDn ")
+"""At the right of a table, for the mark that there is more below."""
 MIN_SENTENCE_ROWS = 3
 """Rows that the sentences get on the smallest screen."""
 
@@ -91,7 +93,7 @@ def _bottleneck_lines(limits: Sequence[ExaminedLimit], cells: int, glyphs: Glyph
     label, style = KIND_LABELS["held back"], STYLES["held back"]
     yield ((f" {label:<{LABEL_CELLS}}", "dim"), (glyphs.text(bottleneck_headline(limits)), style))
     drawn = [replace(one, limit=glyphs.text(one.limit), value=glyphs.text(one.value)) for one in limits]
-    for line in limit_lines(drawn, cells - LABEL_CELLS - 2):
+    for line in limit_lines(drawn, cells - LABEL_CELLS - 2 - MORE_CELLS):
         yield ((" " * (LABEL_CELLS + 1), ""), (line.text, VERDICT_STYLES[line.verdict]))
 
 
