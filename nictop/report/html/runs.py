@@ -76,7 +76,9 @@ def _sentences(result: Result) -> Iterator[Html]:
         if kind == "type":
             commands.append(text)
         elif kind == "held back" and result.limits:
-            shown = element("dd", bottleneck_headline(result.limits), table(LIMIT_TITLES, _limits(result)))
+            shown = element(
+                "dd", bottleneck_headline(result.limits), table(LIMIT_TITLES, _limits(result), class_="limits")
+            )
             rows.append(join_html((element("dt", KIND_LABELS[kind]), shown)))
         else:
             rows.append(

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from nictop.report.runs.text import run_text
+from tests.support.kept_runs import kept_runs
 from tests.support.picture import text_of
 from tests.tui.screens.test_screenshots import PICTURES
 
@@ -199,6 +201,12 @@ def test_a_picture_needs_no_font_and_no_network(name: str) -> None:
     svg = (PICTURES / f"{name}.svg").read_text()
     drawn = re.sub(r"<(desc|title)>.*?</\1>", "", svg, flags=re.DOTALL)
     assert not re.search(r"<(text|tspan|image|foreignObject)\b|font|url\(|href=\"[^#]", drawn)
+
+
+def test_the_latency_test_in_the_readme_is_the_one_of_its_picture() -> None:
+    (run,) = kept_runs("self-test")["self-test-rr"]
+    block = (PICTURES.parent / "README.md").read_text().partition("```\nrate ")[2].partition("\n\n")[0]
+    assert set(f"rate {block}".splitlines()) <= set(run_text(run.result, 120).splitlines())
 
 
 def test_documents_show_pictures_that_exist() -> None:
