@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from nictop.errors import HostUnreachable, NictopError
+from nictop.probe.kernel.exits import exit_text
 from nictop.probe.records import Clock, Line, Request
 from nictop.wire.budget import HostBudget
 from nictop.wire.codec import ProtocolMismatch, encode_request
@@ -215,10 +216,8 @@ class _Run:
         """Why it ended, with the last line that it wrote to stderr."""
         reason = self._reason
         code = self.process.returncode
-        if not reason and code is not None and code < 0:
-            reason = f"the probe was killed by {_signal_name(-code)}"
-        elif not reason:
-            reason = f"the probe ended with status {code}"
+        if not reason:
+            reason = f"the probe {exit_text(code)}"
         lines = self._stderr.decode("utf-8", "replace").strip().splitlines()
         message = f"{reason}: {lines[-1].strip()}" if lines else reason
         return PermanentError(message) if self._fatal else TransientError(message)
@@ -249,10 +248,3 @@ def library_directories() -> list[str]:
 async def _drain(stream: asyncio.StreamReader | None) -> None:
     while stream is not None and await stream.read(PIPE_READ_BYTES):
         pass
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -195,8 +195,8 @@ def test_text_of_a_run_at_80_columns() -> None:
         "client → server, TCP, 1 stream, 2 s, iperf3 · 2026-09-21 14:13:20 UTC",
         "",
         "goodput      5.00 Gb/s received by b, 53 % of line rate",
-        "bottleneck   the wire",
         "path         verified: a: ens4 carried it; b: ens5 carried it",
+        "bottleneck   the wire",
         "line rate    9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps",
         "",
         "CPU            busy  per Gb/s  user  system  softirq  steal     hottest",
@@ -214,7 +214,7 @@ def test_text_with_a_path_test() -> None:
         "             lost (MTU of this NIC: 1500)",
         "path test    a → b: RTT median 200 µs; largest packet 1400 of 1500 bytes",
         "             b → a: not tested: b: no answer",
-        "path         verified: a: ens4 carried it; b: ens5 carried it",
+        "line rate    9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps",
     ]
     assert "▲ not ranked path test: MTU black hole to b: packets above 1400 bytes are lost" in "\n".join(lines)
     last = lines[lines.index("▲ warning a ens4: MTU black hole to b: packets above 1400 bytes are lost (MTU of") :]

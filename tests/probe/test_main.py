@@ -440,8 +440,12 @@ def test_an_incomplete_part_is_not_passed_on(stopped_child: InventoryChild) -> N
 
 FAILING = {
     "raises": ("raise RuntimeError('no such\\nthing')", "", "the inventory failed: RuntimeError: no such thing"),
-    "ends": ("import os; os._exit(3)", "", "the inventory ended early: status 3"),
-    "dies": ("import os; os.kill(os.getpid(), 11)", "", "the inventory ended early: signal 11"),
+    "ends": ("import os; os._exit(3)", "", "the inventory ended with status 3 before it was complete"),
+    "dies": (
+        "import os; os.kill(os.getpid(), 11)",
+        "",
+        "the inventory ended by signal 11 (SIGSEGV) before it was complete",
+    ),
     "hangs": (
         "import time; time.sleep(3600)",
         "child.IDLE_TIMEOUT = 0.3",
@@ -567,10 +571,10 @@ def test_the_exit_status_of_a_killed_child_is_collected(stopped_child: Inventory
     ("output", "problem"),
     [
         (b'{"targets": 1}\n{"inventory": 1}\n', ""),
-        (b'{"targets": 1}\n{"inventory": ', "ended early"),
-        (b'{"targets": 1}\n', "ended early"),
+        (b'{"targets": 1}\n{"inventory": ', "before it was complete"),
+        (b'{"targets": 1}\n', "before it was complete"),
         (b"OSError: x\n", "failed: OSError: x"),
-        (b"", "ended early"),
+        (b"", "ended with an unknown status before it was complete"),
     ],
     ids=["whole", "cut off", "first line only", "failed", "nothing"],
 )

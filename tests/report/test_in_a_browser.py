@@ -23,7 +23,16 @@ from nictop.model.facts import clean
 from nictop.report.html.page import html_page
 from nictop.report.page import report_of
 from tests.report.html.test_page import ALLOWED, Outline
-from tests.support.reports import HOSTILE, WALL, hostile_report, latency_result, rich_report, stored_run
+from tests.support.reports import (
+    HOSTILE,
+    WALL,
+    experiments,
+    full_result,
+    hostile_report,
+    latency_result,
+    rich_report,
+    stored_run,
+)
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 TIMEOUT = 120
@@ -152,6 +161,18 @@ def test_charts_of_a_latency_test_are_drawn_and_have_their_figures_as_text(brows
             browse(content, f"--blink-settings=preferredColorScheme={scheme}", f"--screenshot={name}")
             pictures.append((tmp_path / name).read_bytes())
         assert pictures[0] != pictures[1]
+
+
+def test_charts_take_the_full_width_of_the_page(browse: Browse) -> None:
+    """Measured by a script, without the policy that forbids it."""
+    page = html_page(report_of([], [stored_run(1, "one", full_result(5.0)), *experiments()], wall=WALL))
+    measure = (
+        "for (const one of document.querySelectorAll('figure')) one.title = "
+        "one.firstChild.getBoundingClientRect().width / one.parentNode.clientWidth"
+    )
+    dom = browse(re.sub(r"<meta http-equiv[^>]*>", "", page) + f"<script>{measure}</script>", "--dump-dom").decode()
+    shares = [float(one) for one in re.findall(r'<figure title="([0-9.]+)"', dom)]
+    assert len(shares) >= 3 and min(share for share in shares if share) > 0.95, shares
 
 
 def test_the_page_can_be_printed(browse: Browse, tmp_path: Path) -> None:

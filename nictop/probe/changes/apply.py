@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
 from nictop.probe.changes.vfs_in_use import find_vf_in_use
+from nictop.probe.kernel.exits import exit_text
 from nictop.probe.kernel.pdeathsig import set_parent_death_signal
 from nictop.probe.plan.current_state import Roots, State, as_text, equal, read_state, target_state
 from nictop.probe.plan.grammar.actions import parse_action
@@ -134,7 +135,7 @@ def run_program(
         timeout = NMCLI_TIMEOUT if argv[0] == "nmcli" else PROGRAM_TIMEOUT
     output = wait_for_output(process, timeout, on_poll)
     if process.returncode:
-        raise ValueError(f"{' '.join(argv[:3])}: {last_line(output) or f'status {process.returncode}'}")
+        raise ValueError(f"{' '.join(argv[:3])}: {last_line(output) or exit_text(process.returncode)}")
 
 
 def wait_for_output(process: subprocess.Popen[bytes], timeout: float, on_poll: Callable[[], object] | None) -> bytes:

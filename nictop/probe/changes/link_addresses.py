@@ -14,6 +14,7 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from typing import Any
 
+from nictop.probe.kernel.exits import exit_text
 from nictop.probe.kernel.sysfs import read_text
 from nictop.probe.plan.programs import find_program, program_environment
 
@@ -154,5 +155,5 @@ def run_command(words: list[str], stdin_data: bytes = b"") -> bytes:
         raise OSError(f"{' '.join(words[:3])}: {type(error).__name__}") from None
     if done.returncode:
         errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise OSError(f"{' '.join(words[:3])}: {errors[-1] if errors else done.returncode}")
+        raise OSError(f"{' '.join(words[:3])}: {errors[-1] if errors else exit_text(done.returncode)}")
     return done.stdout

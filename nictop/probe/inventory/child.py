@@ -15,6 +15,7 @@ import signal
 import time
 
 from nictop.probe.kernel.backports import exit_code
+from nictop.probe.kernel.exits import exit_text
 from nictop.probe.protocol.byte_code import store_byte_code
 
 TYPE_CHECKING = False
@@ -124,8 +125,8 @@ class InventoryChild:
         text = output.decode("utf-8", "replace").strip()
         if text and not text.startswith("{"):
             return b"", f"the inventory failed: {text}"
-        code = exit_code(status) if status is not None else 0
-        return b"", f"the inventory ended early: {f'signal {-code}' if code < 0 else f'status {code}'}"
+        code = exit_code(status) if status is not None else None
+        return b"", f"the inventory {exit_text(code)} before it was complete"
 
     def kill_if_overdue(self, now: float) -> bool:
         """Kill the child when its time is over; whether it was killed: then call `collect`."""

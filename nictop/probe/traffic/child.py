@@ -144,10 +144,9 @@ class TrafficChild:
             return now + POLL_FAST_SECONDS
         return now + POLL_SLOW_SECONDS if is_stuck else min(self.deadline, now + POLL_SLOW_SECONDS)
 
-    def reap(self) -> tuple[int | None, int | None]:
-        """(exit status, signal) of an ended child; one of them is None."""
-        code = exit_code(os.waitpid(self.pid, 0)[1])
-        return (code, None) if code >= 0 else (None, -code)
+    def reap(self) -> int:
+        """Exit status of an ended child, or the negative number of the signal that ended it."""
+        return exit_code(os.waitpid(self.pid, 0)[1])
 
     def _has_output(self) -> bool:
         """Whether there is something to read, or the end of a pipe: a probe without CPU time reads it late."""

@@ -15,6 +15,7 @@ import time
 from collections import deque
 
 from nictop.probe.kernel.backports import is_ascii
+from nictop.probe.kernel.exits import exit_text
 from nictop.probe.traffic.busy_threads import BusyThreadReader
 from nictop.probe.traffic.child import TrafficChild, terminate_all
 from nictop.probe.traffic.deaths import is_error, read_kills, start_error_text, why_it_died
@@ -362,14 +363,14 @@ class Generators:
     def _finish(self, generator: Generator, now: float) -> None:
         if generator.threads is not None:
             generator.threads.close()
-        status, number = generator.child.reap()
+        code = generator.child.reap()
+        status, number = (code, None) if code >= 0 else (None, -code)
         name = generator.command.id
         if generator.command.action in LOOKUPS:
             del self._lookups[name]
             if not generator.is_answered:
                 label = LOOKUPS[generator.command.action][1]
-                text = generator.error or f"{label} ended with status {status}, signal {number}"
-                self._send(name, "failed", now, text=text)
+                self._send(name, "failed", now, text=generator.error or _unanswered_text(generator, label, code))
             elif generator.command.action in SEVERAL_ANSWERS:
                 self._send(name, "exit", now, status=status, signal=number)
             return
@@ -391,6 +392,13 @@ class Generators:
 
     def _send(self, name: str, kind: str, now: float, *, droppable: bool = False, **fields: object) -> None:
         self._report({"time": now, "id": name, "kind": kind, **fields}, droppable=droppable)
+
+
+def _unanswered_text(generator: Generator, label: str, code: int) -> str:
+    """Why a lookup ended without an answer: nictop stopped it, or how its process ended."""
+    if generator.child.terminated_at is not None:
+        return f"{label} was stopped before it answered"
+    return f"{label} {exit_text(code)}"
 
 
 def check_floor_options(arguments: list[str]) -> None:

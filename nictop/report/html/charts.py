@@ -16,7 +16,7 @@ from nictop.report.html.elements import LINE_END, Html, element, join_html
 from nictop.traffic.analysis.cpu_load import HostLoad
 from nictop.traffic.results.result import Flow, Result
 
-CHART_WIDTH, CHART_HEIGHT = 480.0, 200.0
+CHART_WIDTH, CHART_HEIGHT = 1000.0, 220.0
 MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 62.0, 40.0, 14.0, 24.0
 """Margins around the plot, for the labels of the axes."""
 MAX_CEILING_RATIO = 8.0

@@ -14,6 +14,7 @@ from nictop.report.html.findings import command_block, finding_html
 from nictop.report.html.latency_charts import latency_charts
 from nictop.report.page import ReportedExperiment
 from nictop.report.runs.comparison import NO_VERDICT, figure_rows
+from nictop.report.runs.limits import LIMIT_TITLES, bottleneck_headline, limit_cells
 from nictop.report.runs.points import column_titles, experiment_summary, point_cells, set_up_points
 from nictop.report.runs.sentences import KIND_LABELS, endpoints_text, plan_text, result_sentences, wall_time_text
 from nictop.traffic.analysis.comparison import Comparison
@@ -28,6 +29,7 @@ SENTENCE_CLASSES = {
     "transactions": "verdict",
     "under load": "verdict",
 }
+VERDICT_CLASSES = {"cause": "verdict", "possible": "", "excluded": "dim"}
 
 
 def experiment_html(experiment: ReportedExperiment, number: int) -> Html:
@@ -73,6 +75,11 @@ def _sentences(result: Result) -> Iterator[Html]:
     for kind, text in result_sentences(result):
         if kind == "type":
             commands.append(text)
+        elif kind == "held back" and result.limits:
+            shown = element(
+                "dd", bottleneck_headline(result.limits), table(LIMIT_TITLES, _limits(result), class_="limits")
+            )
+            rows.append(join_html((element("dt", KIND_LABELS[kind]), shown)))
         else:
             rows.append(
                 join_html(
@@ -84,6 +91,11 @@ def _sentences(result: Result) -> Iterator[Html]:
             )
     yield element("dl", *rows)
     yield from command_block(commands)
+
+
+def _limits(result: Result) -> Iterator[tuple[str, str, Html]]:
+    for limit, value, verdict in limit_cells(result.limits):
+        yield limit, value, element("td", verdict, class_=VERDICT_CLASSES[verdict])
 
 
 def _setup(result: Result) -> Iterator[Html]:

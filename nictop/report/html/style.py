@@ -51,16 +51,17 @@ tbody tr { border-top: 1px solid var(--line); }
 td:first-child { min-width: 6rem; }
 .tree td.long, .tree td:first-child { white-space: pre-wrap; min-width: 9rem; }
 .tree td:first-child { min-width: 19rem; }
+.limits th:last-child, .limits td:last-child { white-space: nowrap; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 dl { display: grid; grid-template-columns: 9rem 1fr; gap: .1rem .8rem; margin: .2rem 0 .6rem; font-size: .85rem; }
 dt { color: var(--dim); }
 dd { margin: 0; min-width: 0; }
 details { margin: .3rem 0; border: 1px solid var(--line); border-radius: 4px; padding: .3rem .7rem; }
 summary { cursor: pointer; }
-figure { margin: .6rem 0; max-width: 44rem; }
+figure { margin: .6rem 0; overflow-x: auto; }
 figcaption { font-size: .85rem; color: var(--dim); }
-svg { display: block; width: 100%; height: auto; }
-svg text { font: 11px system-ui, "Liberation Sans", sans-serif; fill: var(--dim); }
+svg { display: block; width: 100%; min-width: 44rem; height: auto; }
+svg text { font: 12px system-ui, "Liberation Sans", sans-serif; fill: var(--dim); }
 svg .value { fill: var(--ink); }
 svg .axis { stroke: var(--line); }
 svg .area { fill: var(--area); stroke: var(--accent); stroke-width: 1; }
@@ -86,7 +87,8 @@ footer { margin-top: 2rem; padding-top: .5rem; border-top: 1px solid var(--line)
   color-scheme: light; }
   body { max-width: none; padding: 0; font-size: 10pt; print-color-adjust: exact; } nav { display: none; }
   h2, h3, h4, summary { break-after: avoid; } .finding h3, figure, pre, tr { break-inside: avoid; }
-  .wide { overflow: visible; } table, dl, pre { font-size: 8pt; } th, td { padding-right: .5rem; }
+  .wide, figure { overflow: visible; } svg { min-width: 0; }
+  table, dl, pre { font-size: 8pt; } th, td { padding-right: .5rem; }
   .tree td:first-child { min-width: 11rem; } .tree td.long { min-width: 6rem; } }
 """
 

@@ -150,6 +150,7 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "HostLoad": frozenset(("role",)),
     "HostProof": frozenset(("verdict", "path")),
     "PathProof": frozenset(("verdict",)),
+    "ExaminedLimit": frozenset(("verdict",)),
     "Carried": frozenset(("role",)),
     "Failure": frozenset(("kind",)),
     "SocketFigures": frozenset(("congestion_control",)),

@@ -11,6 +11,7 @@ from nictop.model.text.terminal import clean
 from nictop.report.findings.markdown import escape_markdown, fenced_block, finding_markdown
 from nictop.report.runs.comparison import NO_VERDICT, figure_rows, refusal_reasons
 from nictop.report.runs.histogram import histogram_lines
+from nictop.report.runs.limits import LIMIT_TITLES, bottleneck_headline, limit_cells
 from nictop.report.runs.points import column_titles, cost_note, experiment_summary, point_cells, set_up_points
 from nictop.report.runs.sentences import KIND_LABELS, endpoints_text, plan_text, result_sentences, wall_time_text
 from nictop.traffic.analysis.comparison import Comparison, medians_text
@@ -73,8 +74,13 @@ def _run_lines(result: Result) -> Iterator[str]:
             commands.append(text)
             continue
         yield from _fenced(commands)
+        if kind == "held back" and result.limits:
+            yield f"- **{KIND_LABELS[kind]}** {escape_markdown(bottleneck_headline(result.limits))}"
+            continue
         yield f"- **{KIND_LABELS.get(kind, kind)}** {escape_markdown(text)}"
     yield from _fenced(commands)
+    if result.limits:
+        yield from ("", *_table([LIMIT_TITLES, *limit_cells(result.limits)]))
     if result.transactions is not None and (bars := histogram_lines(result.transactions.latency, HISTOGRAM_CELLS)):
         yield from ("", "Histogram: latency from, transactions", "", *fenced_block(bars))
     for finding in result.path_test.report.findings if result.path_test is not None else ():

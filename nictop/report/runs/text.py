@@ -14,6 +14,7 @@ from nictop.model.text.terminal import clean, wrap
 from nictop.model.text.words import count_noun
 from nictop.report.findings.text import finding_lines
 from nictop.report.runs.histogram import histogram_lines
+from nictop.report.runs.limits import bottleneck_headline, bottleneck_summary, limit_lines
 from nictop.report.runs.points import (
     SetUpPoint,
     column_titles,
@@ -42,7 +43,7 @@ from nictop.rules.fixes.commands import stored_line
 from nictop.rules.wording import command_lines
 from nictop.traffic.analysis.cpu_load import HostLoad
 from nictop.traffic.results.measures import deciding_text
-from nictop.traffic.results.result import Result
+from nictop.traffic.results.result import ExaminedLimit, Result
 from nictop.traffic.results.selection import StoredRun, StoredRuns
 
 RUN_LABEL_CELLS = 12
@@ -67,7 +68,8 @@ def run_text(result: Result, columns: int, glyphs: Glyphs = UNICODE) -> str:
     about = f"{plan_text(result.plan)} · {wall_time_text(result.wall)}"
     lines = [*wrap(endpoints_text(result), room), *wrap(about, room), ""]
     sentences = result_sentences(result)
-    lines += sentence_lines([one for one in sentences if one.kind not in (*COST_KINDS, "not ranked")], room, glyphs)
+    shown = [one for one in sentences if one.kind not in (*COST_KINDS, "not ranked")]
+    lines += sentence_lines(shown, room, glyphs, result.limits)
     if result.transactions is not None:
         bars = histogram_lines(result.transactions.latency, room, glyphs=glyphs)
         lines += ["", "Histogram: latency from, transactions", *bars] if bars else []
@@ -80,16 +82,22 @@ def run_text(result: Result, columns: int, glyphs: Glyphs = UNICODE) -> str:
     return _text(lines)
 
 
-def sentence_lines(sentences: Sequence[ResultSentence], room: int, glyphs: Glyphs = UNICODE) -> Iterator[str]:
-    """Each sentence with its label (repeated labels are blank); failures and missing ranks have a mark."""
+def sentence_lines(
+    sentences: Sequence[ResultSentence], room: int, glyphs: Glyphs = UNICODE, limits: Sequence[ExaminedLimit] = ()
+) -> Iterator[str]:
+    """Each sentence with its label (repeated labels are blank); failures and missing ranks have a mark. `limits`: the
+    table that is shown in place of the sentence about the bottleneck; (): the sentence."""
     marks = {"failed": f"{glyphs.critical} failed", "not ranked": f"{glyphs.warning} not ranked"}
     before: Kind | None = None
+    indent = " " * (RUN_LABEL_CELLS + 1)
     for kind, text in sentences:
         if kind == "type":
-            indent = " " * (RUN_LABEL_CELLS + 1)
             if before == "type":
                 yield ""  # separates two commands
             yield from (indent + line for line in command_lines(stored_line(text), room - len(indent), cut=False))
+        elif kind == "held back" and limits:
+            yield from labelled(KIND_LABELS[kind], bottleneck_headline(limits), room)
+            yield from (indent + line.text for line in limit_lines(limits, room - len(indent)))
         else:
             yield from labelled("" if kind == before else marks.get(kind, KIND_LABELS.get(kind, kind)), text, room)
         before = kind
@@ -184,7 +192,7 @@ def _common_lines(runs: Sequence[StoredRun], found: Sequence[SetUpPoint], room: 
     for point in found:
         name, middle = point_cells(point)[0], median_run(point)
         for one in point.runs:
-            for sentence in result_sentences(one.result):
+            for sentence in map(partial(_summary, one.result.limits), result_sentences(one.result)):
                 if sentence.kind in COMMON_KINDS or (sentence.kind in MEDIAN_KINDS and one is middle):
                     names = names_of.setdefault(sentence, [])
                     names += [name] if name not in names else []
@@ -195,6 +203,12 @@ def _common_lines(runs: Sequence[StoredRun], found: Sequence[SetUpPoint], room: 
                 where = f"{', '.join(names)}: " if kind != "type" and len(names) < len(found) else ""
                 sentences.append(ResultSentence(sentence.kind, where + sentence.text))
     yield from sentence_lines(sentences, room, glyphs)
+
+
+def _summary(limits: Sequence[ExaminedLimit], sentence: ResultSentence) -> ResultSentence:
+    """The sentence; that about the bottleneck without what was excluded."""
+    is_table = sentence.kind == "held back" and bool(limits)
+    return ResultSentence(sentence.kind, bottleneck_summary(limits)) if is_table else sentence
 
 
 def stored_runs_text(runs: StoredRuns, columns: int) -> str:

@@ -23,7 +23,7 @@ from nictop.model.devices.pairs import pairs
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import count_noun
 from nictop.probe.records import Counters, LossCount
-from nictop.traffic.analysis.bottleneck import bottleneck
+from nictop.traffic.analysis.bottleneck import examined_bottleneck
 from nictop.traffic.analysis.counted_losses import CountedLoss, counted_losses
 from nictop.traffic.analysis.cpu_load import HostLoad, HostRole, host_load
 from nictop.traffic.analysis.judgement import is_above_ceiling
@@ -140,13 +140,13 @@ def result_of(log: RunLog) -> Result:
     )
     if plan.test == "loaded" and transactions is not None:
         result = replace(result, transactions=replace(transactions, delay=delay_text(result)))
-    limits = bottleneck if plan.has_bulk else transaction_bottleneck
-    found = limits(replace(result, plan=plan.load or plan), _setups(log, snapshots))
+    examine = examined_bottleneck if plan.has_bulk else transaction_bottleneck
+    found, limits = examine(replace(result, plan=plan.load or plan), _setups(log, snapshots))
     incidents = _incidents(log, snapshots, axis)
     if incidents:
         result = replace(result, event=incidents[0].sentence)
-        found = incidents[0].sentence if found else ""
-    return replace(result, bottleneck=found, notes=(*result.notes, *_notes(result)))
+        found, limits = (incidents[0].sentence if found else ""), ()
+    return replace(result, bottleneck=found, limits=limits, notes=(*result.notes, *_notes(result)))
 
 
 def run_ceiling(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> Ceiling:

@@ -1,4 +1,4 @@
-"""The bottleneck of a run, as one sentence with its evidence, or what was excluded.
+"""The bottleneck of a run: one sentence with its evidence, and a table of all limits that were examined.
 
 Reads nothing; takes a `Result`. Causes are examined in the order in which one hides the next: the requested rate, the
 limits of a cloud instance, the ceiling, steal by the hypervisor, a CPU limit of the generator's cgroup, a full CPU or
@@ -10,14 +10,24 @@ and the hypervisor below a guest are named only if nothing on either host remain
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from nictop.model.text import units
 from nictop.traffic.analysis import cpu_limits, path_limits
-from nictop.traffic.analysis.judgement import Judgement, combined, is_above_ceiling, on_one_machine, packets_text
+from nictop.traffic.analysis.judgement import (
+    Judgement,
+    Phrase,
+    combined,
+    is_above_ceiling,
+    limit_rows,
+    on_one_machine,
+    packets_text,
+    undetermined_text,
+)
 from nictop.traffic.analysis.loss_causes import why_nothing_arrived
 from nictop.traffic.analysis.setup_facts import NicSetup
-from nictop.traffic.results.result import REACHED_SHARE, Flow, Result
+from nictop.traffic.results.result import REACHED_SHARE, ExaminedLimit, Flow, Result
 
 AT_CEILING_SHARE = 0.97
 """Of the ceiling: measured runs over a shaped wire reach 0.995 to 1.000 of it, UDP 0.982."""
@@ -26,13 +36,20 @@ AT_CEILING_SHARE = 0.97
 def bottleneck(result: Result, setups: Mapping[str, NicSetup] | None = None) -> str:
     """The sentence; "" for a run without goodput or a failed one, as its rate is not meaningful. `setups`: host → its
     chosen NIC."""
+    return examined_bottleneck(result, setups)[0]
+
+
+def examined_bottleneck(
+    result: Result, setups: Mapping[str, NicSetup] | None = None
+) -> tuple[str, tuple[ExaminedLimit, ...]]:
+    """The sentence of `bottleneck`, and all limits that were examined: the cause first, then the possible ones."""
     if result.failure is not None:
-        return ""
+        return "", ()
     if result.empty_flows:
-        return _nothing_arrived(result)
+        return _nothing_arrived(result), ()
     flows = [flow for flow in result.flows if flow.goodput is not None]
     if not flows:
-        return ""
+        return "", ()
     flow = max(flows, key=lambda one: one.goodput or 0.0)
     nics = setups or {}
     found = combined(
@@ -49,13 +66,31 @@ def bottleneck(result: Result, setups: Mapping[str, NicSetup] | None = None) -> 
             path_limits.losses(result, flow, nics),
         )
     )
-    text = found.cause or _not_determined(result, flow, found)
+    if found.cause is None and not found.possible:
+        found = replace(found, possible=_beyond_the_hosts(result))
+    rate = packets_text(result, flow).removeprefix(", at ") if found.cause is None else ""
     retransmits = path_limits.retransmitted(result, flow)
-    more = (
-        retransmits if "retransmits" not in text else "",
-        path_limits.tunnel_hint(result, flow, nics),
-    )
-    return "; ".join((text, *filter(None, more)))
+    hint = path_limits.tunnel_hint(result, flow, nics)
+    rows = limit_rows(replace(found, possible=(*found.possible, *_more_rows(found, rate, retransmits, hint))))
+    return _sentence(found, rate, retransmits, hint), rows
+
+
+def _sentence(found: Judgement, rate: str, retransmits: str, hint: Phrase | None) -> str:
+    text = str(found.cause) if found.cause is not None else undetermined_text(found, rate)
+    if retransmits and "retransmits" not in text:
+        text += f"; {retransmits}"
+    return f"{text}; possible: {hint}" if hint is not None else text
+
+
+def _more_rows(found: Judgement, rate: str, retransmits: str, hint: Phrase | None) -> Iterator[Phrase]:
+    """What the sentence says beside the limits."""
+    if rate:
+        yield Phrase("packet rate", f" ({rate})")
+    causes = () if found.cause is None else (found.cause,)
+    if retransmits and not any("retransmits" in str(one) for one in (*causes, *found.possible, *found.excluded)):
+        yield Phrase("losses", f" ({retransmits})")
+    if hint is not None:
+        yield hint
 
 
 def _nothing_arrived(result: Result) -> str:
@@ -74,9 +109,10 @@ def _bitrate(result: Result, flow: Flow) -> Judgement:
     requested = (result.plan.bitrate or 0) * result.plan.streams
     if not requested:
         return Judgement()
+    rate = units.bits_per_second(requested)
     if (flow.goodput or 0.0) >= REACHED_SHARE * requested:
-        return Judgement(f"requested rate {units.bits_per_second(requested)}")
-    return Judgement("", (f"requested rate ({units.bits_per_second(requested)})",))
+        return Judgement(Phrase("requested rate", f" {rate}"))
+    return Judgement(None, (Phrase("requested rate", f" ({rate})"),))
 
 
 def _ceiling(result: Result) -> Judgement:
@@ -84,22 +120,14 @@ def _ceiling(result: Result) -> Judgement:
     if share is None or ceiling is None:
         return Judgement()
     if is_above_ceiling(result):
-        return Judgement("", ("line rate (exceeded)",))
+        return Judgement(None, (Phrase("line rate", " (exceeded)"),))
     if share < AT_CEILING_SHARE:
-        return Judgement("", (f"line rate ({units.percentage(share)} of it)",))
-    return Judgement(f"line rate: {units.percentage(share)} of {ceiling.sentence}")
+        return Judgement(None, (Phrase("line rate", f" ({units.percentage(share)} of it)"),))
+    return Judgement(Phrase("line rate", f": {units.percentage(share)} of {ceiling.sentence}"))
 
 
-def _not_determined(result: Result, flow: Flow, found: Judgement) -> str:
-    """What remains possible, and what was excluded."""
-    rate = packets_text(result, flow).removeprefix(", at ")
-    text = f"not determined{f' ({rate})' if rate else ''}"
-    excluded = f"; excluded: {', '.join(found.excluded)}" if found.excluded else ""
-    if found.possible:
-        return f"{text}; possible: {', '.join(found.possible)}{excluded}"
-    remaining = (
-        "both ends share this machine"
-        if on_one_machine(result)
-        else ("network between the hosts, hypervisor of a guest")
-    )
-    return f"{text}; possible: {remaining}{excluded}"
+def _beyond_the_hosts(result: Result) -> tuple[Phrase, ...]:
+    """What remains if nothing on either host does."""
+    if on_one_machine(result):
+        return (Phrase("both ends share this machine"),)
+    return (Phrase("network between the hosts"), Phrase("hypervisor of a guest"))

@@ -13,7 +13,7 @@ from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
 from nictop.traffic.analysis.cpu_load import NEARLY_FULL_SHARE, BusyCpu, HostLoad, ThreadLoad
-from nictop.traffic.analysis.judgement import Judgement, ends_of, on_one_machine, packets_text
+from nictop.traffic.analysis.judgement import Judgement, Phrase, ends_of, on_one_machine, packets_text
 from nictop.traffic.analysis.setup_facts import NicSetup
 from nictop.traffic.results.result import MAX_READY_SHARE, MAX_STEAL_SHARE, Flow, Result
 
@@ -39,7 +39,8 @@ MAX_LISTED_THREADS = MAX_LISTED_MACHINES = 3
 
 def steal(result: Result, flow: Flow) -> Judgement:
     """Steal by the hypervisor below an end."""
-    examined, possible = [], []
+    examined: list[str] = []
+    possible: list[Phrase] = []
     for load in ends_of(result, flow):
         busy = load.busy
         if busy is None:
@@ -49,18 +50,20 @@ def steal(result: Result, flow: Flow) -> Judgement:
         full = next(stolen, None)
         if full is not None:
             taken = units.percentage(full.steal)
-            return Judgement(f"hypervisor of {where}: {taken} steal on CPU {full.cpu}")
+            return Judgement(Phrase(f"hypervisor of {where}", f": {taken} steal on CPU {full.cpu}"))
         if busy.steal_share > MAX_STEAL_SHARE:
             if busy.total + busy.steal >= FULL_HOST_SHARE * busy.cores or _is_full(load):
-                return Judgement(f"hypervisor of {where}: {share} CPU steal")
-            possible.append(f"steal on {where} ({share} of its CPU time)")
+                return Judgement(Phrase(f"hypervisor of {where}", f": {share} CPU steal"))
+            possible.append(Phrase(f"steal on {where}", f" ({share} of its CPU time)"))
         else:
             examined.append(f"{where} {share}")
     for machine, hypervisor in ((one, load.host) for load in result.hosts for one in load.machines):
         if machine.end in (flow.sender, flow.receiver) and (machine.ready or 0.0) > MAX_READY_SHARE:
             share = units.percentage(machine.ready)
-            possible.append(f"CPU ready of {clean(machine.end)} on {clean(hypervisor)} ({share} of its CPU time)")
-    return Judgement("", (f"steal ({', '.join(examined)})",) if examined else (), tuple(possible))
+            ready = f"CPU ready of {clean(machine.end)} on {clean(hypervisor)}"
+            possible.append(Phrase(ready, f" ({share} of its CPU time)"))
+    excluded = (Phrase("steal", f" ({', '.join(examined)})"),) if examined else ()
+    return Judgement(None, excluded, tuple(possible))
 
 
 def throttled(result: Result, flow: Flow) -> Judgement:
@@ -68,20 +71,19 @@ def throttled(result: Result, flow: Flow) -> Judgement:
     counts the time in which its threads were ready and had to wait (throttled_usec, Documentation/admin-guide/
     cgroup-v2.rst). Its CPUs are not full then."""
     seconds = max(1.0, float(result.plan.span))
-    possible: list[str] = []
+    possible: list[Phrase] = []
     for host in dict.fromkeys((flow.receiver, flow.sender)):
         waits = [one for one in result.losses if one.host == host and one.name == "throttled_usec"]
         longest = max(waits, key=lambda one: one.count, default=None)
         waited = longest.count / 1e6 if longest is not None else 0.0
         if longest is None or waited < MINOR_THROTTLED_SHARE * seconds:
             continue
-        text = (
-            f"CPU limit of cgroup {clean(longest.where)} on {clean(host)}: its threads waited {units.duration(waited)}"
-        )
+        limit = f"CPU limit of cgroup {clean(longest.where)} on {clean(host)}"
+        rest = f": its threads waited {units.duration(waited)}"
         if waited >= THROTTLED_SHARE * seconds:
-            return Judgement(f"{text} (cpu.max), in a run of {seconds:.0f} s")
-        possible.append(text)
-    return Judgement("", (), tuple(possible))
+            return Judgement(Phrase(limit, f"{rest} (cpu.max), in a run of {seconds:.0f} s"))
+        possible.append(Phrase(limit, rest))
+    return Judgement(None, (), tuple(possible))
 
 
 def _is_full(load: HostLoad) -> bool:
@@ -91,42 +93,41 @@ def _is_full(load: HostLoad) -> bool:
 
 def full_cpus(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Judgement:
     """Full CPUs and threads of both ends."""
-    excluded, possible = [], []
+    excluded: list[str] = []
+    possible: list[Phrase] = []
     for load in ends_of(result, flow):
         end = "receiver" if load.host == flow.receiver else "sender"
         where = clean(load.host)
         if load.busy is None:
-            possible.append(f"CPUs of {where} (not measured)")
+            possible.append(Phrase(f"CPUs of {where}", " (not measured)"))
             continue
         for one in _busiest_first(load):
             if one.busy < BUSY_CPU_SHARE:
-                possible.append(f"{where} CPU {one.cpu} at {units.percentage(one.busy)}{_users_text(load, one)}")
+                rest = f" at {units.percentage(one.busy)}{_users_text(load, one)}"
+                possible.append(Phrase(f"{where} CPU {one.cpu}", rest))
             elif _needs_more_cpu(load, one):
                 number = setups[load.host].queues if end == "receiver" and load.host in setups else None
-                return Judgement(_cpu_text(result, flow, load, one, number))
+                return Judgement(_cpu_phrase(result, flow, load, one, number))
             else:
-                possible.append(
-                    f"{where} CPU {one.cpu} at {units.percentage(one.busy)}, little of it by this test"
-                    f"{_users_text(load, one)}"
-                )
+                rest = f" at {units.percentage(one.busy)}, little of it by this test{_users_text(load, one)}"
+                possible.append(Phrase(f"{where} CPU {one.cpu}", rest))
         thread = next((one for one in load.threads or () if one.generator and one.cpus), None)
         if thread is not None and thread.share >= BUSY_CPU_SHARE:
             on = ", ".join(map(str, sorted(thread.cpus)))
-            return Judgement(
-                f"thread {_thread(thread)} on {where} ({end}), {units.percentage(thread.share)} "
-                f"of a core, CPUs {on}{packets_text(result, flow)}"
-            )
+            rest = f", {units.percentage(thread.share)} of a core, CPUs {on}{packets_text(result, flow)}"
+            return Judgement(Phrase(f"thread {_thread(thread)} on {where} ({end})", rest))
         if load.busy_cpus:
             continue
         hottest = f"{where} CPU {load.busy.hottest} at {units.percentage(load.busy.hottest_busy)}"
         if thread is not None and thread.share >= NEARLY_FULL_SHARE:
-            possible.append(f"thread {_thread(thread)} on {where} at {units.percentage(thread.share)} of a core")
+            rest = f" at {units.percentage(thread.share)} of a core"
+            possible.append(Phrase(f"thread {_thread(thread)} on {where}", rest))
         elif load.threads is None and load.busy.total >= NEARLY_FULL_SHARE:
-            possible.append(f"a full thread that moves between CPUs ({hottest}; threads not read)")
+            possible.append(Phrase("a full thread that moves between CPUs", f" ({hottest}; threads not read)"))
         else:
             excluded.append(hottest)
-    phrases = (f"CPU (hottest on average: {', '.join(excluded)})",) if excluded else ()
-    return Judgement("", phrases, tuple(possible))
+    phrases = (Phrase("CPU", f" (hottest on average: {', '.join(excluded)})"),) if excluded else ()
+    return Judgement(None, phrases, tuple(possible))
 
 
 def _busiest_first(load: HostLoad) -> list[BusyCpu]:
@@ -156,17 +157,20 @@ def _is_softirq(thread: ThreadLoad) -> bool:
     return thread.name.startswith("ksoftirqd/")
 
 
-def _cpu_text(result: Result, flow: Flow, load: HostLoad, cpu: BusyCpu, queues: int | None) -> str:
+def _cpu_phrase(result: Result, flow: Flow, load: HostLoad, cpu: BusyCpu, queues: int | None) -> Phrase:
     end = "receiver" if load.host == flow.receiver else "sender"
-    where = f"CPU {cpu.cpu} on {clean(load.host)} ({end})"
+    return Phrase(f"CPU {cpu.cpu} on {clean(load.host)} ({end})", f", {_cpu_text(result, flow, load, cpu, queues)}")
+
+
+def _cpu_text(result: Result, flow: Flow, load: HostLoad, cpu: BusyCpu, queues: int | None) -> str:
     own, others = _threads_on(load, cpu.cpu)
     others = [one for one in others if not _is_softirq(one)]
     foreign = sum(one.share for one in others)
     if cpu.softirq >= MOSTLY_SOFTIRQ_SHARE * cpu.busy:
         queue = {None: "", 1: ", single queue"}.get(queues, f", {queues} queues")
         beside = f", also running {_threads(others)}" if foreign >= FOREIGN_CPU_SHARE else ""
-        return f"{where}, {units.percentage(cpu.softirq)} softirq{queue}{beside}{packets_text(result, flow)}"
-    full = f"{where}, {units.percentage(cpu.busy)}"
+        return f"{units.percentage(cpu.softirq)} softirq{queue}{beside}{packets_text(result, flow)}"
+    full = units.percentage(cpu.busy)
     if foreign >= FOREIGN_CPU_SHARE:
         more = f"; generator {_threads(own)}" if own else ""
         soft = f"; softirq {units.percentage(cpu.softirq)}" if cpu.softirq >= MINOR_SHARE else ""
@@ -204,15 +208,15 @@ def _thread(thread: ThreadLoad) -> str:
 
 def all_cpus(result: Result, flow: Flow) -> Judgement:
     """All CPUs of an end, or of a hypervisor below one: an observer that runs virtual machines."""
-    possible = []
+    possible: list[Phrase] = []
     for load in ends_of(result, flow):
         if load.busy is not None and load.busy.total >= FULL_HOST_SHARE * load.busy.cores:
             others = [one for one in load.threads or () if not one.generator and one.share >= FOREIGN_CPU_SHARE]
             more = f"; other processes: {_threads(others)}" if others else ""
-            text = f"all CPUs of {clean(load.host)}: {_busy_text(load)}{more}"
+            limit, rest = f"all CPUs of {clean(load.host)}", f": {_busy_text(load)}{more}"
             if _needs_more_cpus(load):
-                return Judgement(f"{text}{packets_text(result, flow)}")
-            possible.append(f"{text}, little of it by this test")
+                return Judgement(Phrase(limit, f"{rest}{packets_text(result, flow)}"))
+            possible.append(Phrase(limit, f"{rest}, little of it by this test"))
     examined = []
     for load in result.hosts:
         if load.role != "observer" or load.busy is None or not load.machines:
@@ -225,10 +229,12 @@ def all_cpus(result: Result, flow: Flow) -> Judgement:
                 + (f" (vhost {units.significant(machine.vhost)})" if machine.vhost else "")
                 for machine in load.machines[:MAX_LISTED_MACHINES]
             ]
-            return Judgement(f"hypervisor {clean(load.host)}: {_busy_text(load)}; most for {', '.join(machines)}")
+            rest = f": {_busy_text(load)}; most for {', '.join(machines)}"
+            return Judgement(Phrase(f"hypervisor {clean(load.host)}", rest))
         examined.append(f"{clean(load.host)} CPU {load.busy.hottest} at {units.percentage(load.busy.hottest_busy)}")
-    excluded = (f"hypervisor CPU ({', '.join(examined)})",) if examined and not on_one_machine(result) else ()
-    return Judgement("", excluded, tuple(possible))
+    is_below = bool(examined) and not on_one_machine(result)
+    excluded = (Phrase("hypervisor CPU", f" ({', '.join(examined)})"),) if is_below else ()
+    return Judgement(None, excluded, tuple(possible))
 
 
 def _needs_more_cpus(load: HostLoad) -> bool:

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 
 from nictop.model.text import units
 from nictop.traffic.analysis.cpu_load import HostLoad
-from nictop.traffic.results.result import DEFAULT_DATAGRAM_BYTES, Flow, Result, SocketFigures
+from nictop.traffic.results.result import (
+    DEFAULT_DATAGRAM_BYTES,
+    NOT_DETERMINED,
+    ExaminedLimit,
+    Flow,
+    LimitVerdict,
+    Result,
+    SocketFigures,
+)
 
 ABOVE_CEILING_SHARE = 1.02
 """With a larger share of the ceiling, the wire was not the limit."""
@@ -23,25 +31,79 @@ SMALL_PAYLOAD_BYTES = 512
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """Phrases without control characters."""
+class Phrase:
+    """A limit with its figures, without control characters: a part of a sentence, and a row of a table."""
 
-    cause: str = ""
-    """The cause of the measured rate, with its figures; "": it is not, or that is not known."""
-    excluded: tuple[str, ...] = ()
-    """Examined and not the cause, with figures."""
-    possible: tuple[str, ...] = ()
+    limit: str
+    """``receive window``"""
+    rest: str = ""
+    """How the sentence goes on, with its punctuation: `` (full 3 % of the time)``."""
+
+    def __str__(self) -> str:
+        return self.limit + self.rest
+
+    @property
+    def value(self) -> str:
+        """The rest without the punctuation that joins it to the limit: ``full 3 % of the time``."""
+        text = self.rest.lstrip(" ,:;")
+        end = _closing_bracket(text)
+        return text[1:end] + text[end + 1 :] if end else text
+
+
+def _closing_bracket(text: str) -> int:
+    """Index of the bracket that closes the one at the start; 0: there is none."""
+    depth = 0
+    for index, character in enumerate(text if text.startswith("(") else ""):
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if not depth:
+            return index
+    return 0
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Of one limit, or of several."""
+
+    cause: Phrase | None = None
+    """The cause of the measured rate; None: it is not, or that is not known."""
+    excluded: tuple[Phrase, ...] = ()
+    """Examined and not the cause."""
+    possible: tuple[Phrase, ...] = ()
     """Not excluded: it could not be read, or its figures allow it; with the reason."""
 
 
 def combined(judgements: Iterable[Judgement]) -> Judgement:
-    """The first cause, and all excluded and possible phrases."""
+    """The first cause, and all excluded and possible phrases. A later cause explains the rate too, but the first one
+    hides it: it is possible."""
     found = list(judgements)
+    causes = [one.cause for one in found if one.cause is not None]
+    possible = [phrase for one in found for phrase in one.possible]
     return Judgement(
-        next((one.cause for one in found if one.cause), ""),
+        causes[0] if causes else None,
         tuple(phrase for one in found for phrase in one.excluded),
-        tuple(phrase for one in found for phrase in one.possible),
+        (*causes[1:], *possible),
     )
+
+
+def undetermined_text(found: Judgement, rate: str = "") -> str:
+    """The sentence of a bottleneck without a cause: what remains possible, and what was excluded."""
+    text = f"{NOT_DETERMINED} ({rate})" if rate else NOT_DETERMINED
+    text += f"; possible: {', '.join(map(str, found.possible))}"
+    return f"{text}; excluded: {', '.join(map(str, found.excluded))}" if found.excluded else text
+
+
+def limit_rows(found: Judgement) -> tuple[ExaminedLimit, ...]:
+    """The table of a bottleneck: its cause, what is possible, what was excluded."""
+    causes = () if found.cause is None else (found.cause,)
+    parts: tuple[tuple[LimitVerdict, tuple[Phrase, ...]], ...] = (
+        ("cause", causes),
+        ("possible", found.possible),
+        ("excluded", found.excluded),
+    )
+    rows: list[ExaminedLimit] = []
+    for verdict, phrases in parts:
+        rows += (ExaminedLimit(phrase.limit, phrase.value, verdict) for phrase in phrases)
+    return tuple(rows)
 
 
 def is_above_ceiling(result: Result) -> bool:

@@ -28,6 +28,7 @@ from nictop.rules.fixes.commands import shell_quote
 from nictop.traffic.analysis.judgement import (
     EXPLAINED_FACTOR,
     Judgement,
+    Phrase,
     combined,
     figures_of,
     load_of,
@@ -87,11 +88,18 @@ def windows(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Judge
         return Judgement()
     figures = figures_of(result, flow)
     if figures is None:
-        return Judgement("", (), (f"TCP windows and buffers (sockets of {clean(flow.sender)} not read)",))
+        unread = Phrase("TCP windows and buffers", f" (sockets of {clean(flow.sender)} not read)")
+        return Judgement(None, (), (unread,))
     found = (_window(flow, figures), _buffer(flow, figures))
     limits = (_window_limit(result, flow, figures, setups), _buffer_limit(result, flow, figures, setups))
-    cause = next((f"{one.cause}{limit}" for one, limit in zip(found, limits, strict=True) if one.cause), "")
-    return Judgement(cause, found[0].excluded + found[1].excluded, found[0].possible + found[1].possible)
+    return combined(_with_setting(one, limit) for one, limit in zip(found, limits, strict=True))
+
+
+def _with_setting(found: Judgement, setting: str) -> Judgement:
+    """The setting that limits a window or a buffer is named only if that is the cause."""
+    if found.cause is None:
+        return found
+    return replace(found, cause=Phrase(found.cause.limit, f"{found.cause.rest}{setting}"))
 
 
 def _window(flow: Flow, figures: SocketFigures) -> Judgement:
@@ -103,32 +111,32 @@ def _window(flow: Flow, figures: SocketFigures) -> Judgement:
     limited = figures.window_limited
     if limited is None:
         if computed is not None and computed > EXPLAINED_FACTOR * measured:
-            return Judgement("", (f"receive window ({phrase})",))
+            return Judgement(None, (Phrase("receive window", f" ({phrase})"),))
         if computed is not None and computed < measured:
             phrase = ""
-        return Judgement("", (), (f"receive window ({phrase or 'not counted by this kernel'})",))
+        return Judgement(None, (), (Phrase("receive window", f" ({phrase or 'not counted by this kernel'})"),))
     share = units.percentage(limited)
     if limited < LIMITED_SHARE:
         more = phrase or f"full {share} of the time"
-        return Judgement("", (f"receive window ({more})",))
+        return Judgement(None, (Phrase("receive window", f" ({more})"),))
     if computed is not None and not measured / EXPLAINED_FACTOR <= computed <= EXPLAINED_FACTOR * measured:
         but = f", but {phrase}" if computed > measured else ""
-        return Judgement("", (), (f"receive window (full {share} of the time{but})",))
+        return Judgement(None, (), (Phrase("receive window", f" (full {share} of the time{but})"),))
     by = f": {phrase}" if phrase else f", rtt {_rtt(figures)}" if figures.rtt else ""
-    return Judgement(f"receive window: full {share} of the time{by}")
+    return Judgement(Phrase("receive window", f": full {share} of the time{by}"))
 
 
 def _buffer(flow: Flow, figures: SocketFigures) -> Judgement:
     limited = figures.buffer_limited
     if limited is None:
-        return Judgement("", (), ("send buffer (not counted by this kernel)",))
+        return Judgement(None, (), (Phrase("send buffer", " (not counted by this kernel)"),))
     share = units.percentage(limited)
     if limited < LIMITED_SHARE:
-        return Judgement("", (f"send buffer (full {share} of the time)",))
+        return Judgement(None, (Phrase("send buffer", f" (full {share} of the time)"),))
     in_flight = ""
     if figures.rtt:
         in_flight = f": {_bytes_text((flow.goodput or 0.0) / 8e6 * figures.rtt)} in flight per rtt of {_rtt(figures)}"
-    return Judgement(f"send buffer: full {share} of the time{in_flight}")
+    return Judgement(Phrase("send buffer", f": full {share} of the time{in_flight}"))
 
 
 def _window_limit(result: Result, flow: Flow, figures: SocketFigures, setups: Mapping[str, NicSetup]) -> str:
@@ -219,14 +227,14 @@ def retransmitted(result: Result, flow: Flow) -> str:
     return f"{small_share(share)} of segments retransmitted"
 
 
-def tunnel_hint(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> str:
+def tunnel_hint(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Phrase | None:
     """What to try if segments of a tunnel are lost and neither host has dropped any: the NIC may compute the checksums
-    in the tunnel wrongly, or slowly (projectcalico/calico#11435). "" if that is not so."""
+    in the tunnel wrongly, or slowly (projectcalico/calico#11435). None if that is not so."""
     setup = setups.get(flow.sender)
     if setup is None or not setup.offloaded_tunnel or not retransmitted(result, flow) or _drops(result, flow)[1]:
-        return ""
+        return None
     command = f"ethtool -K {shell_quote(setup.offloaded_tunnel)} {TUNNEL_CHECKSUM} off"
-    return f"possible: checksum offload of the tunnel, try on {clean(flow.sender)}: {command}"
+    return Phrase("checksum offload of the tunnel", f", try on {clean(flow.sender)}: {command}")
 
 
 def losses(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Judgement:
@@ -236,61 +244,73 @@ def losses(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Judgem
         return _datagrams(result, flow)
     found = _segments(result, flow)
     if found.cause and _may_lose(setups):
-        return Judgement("", found.excluded, (found.cause, *found.possible))
+        return Judgement(None, found.excluded, (found.cause, *found.possible))
     return found
 
 
 def _segments(result: Result, flow: Flow) -> Judgement:
     drops, dropped = _drops(result, flow)
     if flow.retransmits == 0:
-        return Judgement("", ("retransmits 0", *drops))
+        return Judgement(None, (Phrase("retransmits", " 0"), *drops))
     share, figures = lost_share(result, flow), figures_of(result, flow)
     if share is None:
-        return _not_excluded(drops, dropped, "losses (retransmits not counted)")
-    text = f"retransmits {small_share(share)}"
+        return _not_excluded(drops, dropped, Phrase("losses", " (retransmits not counted)"))
+    text = small_share(share)
     control = clean(figures.congestion_control or "") if figures is not None else ""
     if control.startswith("bbr"):
         if share < BBR_LOSS_SHARE:
-            return Judgement("", (f"{text} (BBR does not slow down below 2 %)", *drops))
+            return Judgement(None, (_retransmits(text, "BBR does not slow down below 2 %"), *drops))
         located = _many_lost(result, flow, text, drops)
-        return located if located.cause else _not_excluded(drops, dropped, f"{text} (BBR slows down above 2 %)")
+        return (
+            located if located.cause else _not_excluded(drops, dropped, _retransmits(text, "BBR slows down above 2 %"))
+        )
     if share > MAX_MODEL_LOSS:
         return _many_lost(result, flow, text, drops)
     if figures is None or not figures.rtt or not figures.snd_mss or not control:
-        return _not_excluded(drops, dropped, f"{text} (rtt and congestion control not read)")
+        return _not_excluded(drops, dropped, _retransmits(text, "rtt and congestion control not read"))
     found = reachable_rate(control, figures.snd_mss, figures.rtt / 1e6, share, result.plan.streams)
     if found is None:
-        return _not_excluded(drops, dropped, f"{text} (limit of {control} with this loss unknown)")
+        return _not_excluded(drops, dropped, _retransmits(text, f"limit of {control} with this loss unknown"))
     computed, source = found
     measured = flow.goodput or 0.0
     where = f"rtt {_rtt(figures)}, MSS {figures.snd_mss}"
     limit = f"limit {units.bits_per_second(computed)} at {where}: {source}"
     if computed > EXPLAINED_FACTOR * measured:
-        return Judgement("", (f"{text} ({limit})", *drops))
+        return Judgement(None, (_retransmits(text, limit), *drops))
     if _has_free_window(flow, figures):
         window = f"cwnd {count_noun(figures.congestion_window or 0, 'segment')}, not full"
-        return Judgement("", (f"{text} ({window})", *drops))
+        return Judgement(None, (_retransmits(text, window), *drops))
     if computed < measured / EXPLAINED_FACTOR:
-        return Judgement("", () if dropped else drops, drops if dropped else ())
+        return Judgement(None, () if dropped else drops, drops if dropped else ())
     if on_one_machine(result) or figures.congestion_window is None:
-        return _not_excluded(drops, dropped, f"{text} ({limit})" if computed >= measured else text)
+        return _not_excluded(drops, dropped, _retransmits(text, limit if computed >= measured else ""))
     window = f"cwnd {count_noun(figures.congestion_window, 'segment')}"
-    return Judgement(
-        f"{_loss_location(result, flow)}: {text}, {limit}; measured {units.bits_per_second(measured)}; {window}"
-    )
+    rest = f"retransmits {text}, {limit}; measured {units.bits_per_second(measured)}; {window}"
+    return Judgement(_lost_phrase(_loss_location(result, flow), rest))
 
 
-def _many_lost(result: Result, flow: Flow, text: str, drops: tuple[str, ...]) -> Judgement:
+def _retransmits(share: str, why: str) -> Phrase:
+    return Phrase("retransmits", f" {share} ({why})" if why else f" {share}")
+
+
+def _lost_phrase(where: str, rest: str) -> Phrase:
+    """``RX ring of b: 900 packets dropped: retransmits 0.025 %``: the place is the limit."""
+    place, colon, dropped = where.partition(": ")
+    return Phrase(place, f"{colon}{dropped}: {rest}")
+
+
+def _many_lost(result: Result, flow: Flow, text: str, drops: tuple[Phrase, ...]) -> Judgement:
     """So many that no formula applies: the cause if a counter says where they were lost, else possible."""
     where = _loss_location(result, flow)
     if where != UNKNOWN_LOCATION:
-        return Judgement(f"{where}: {text}")
-    return Judgement("", (), (f"packet loss: {text}, TCP waits for timeouts", *drops))
+        return Judgement(_lost_phrase(where, f"retransmits {text}"))
+    waits = Phrase("packet loss", f": retransmits {text}, TCP waits for timeouts")
+    return Judgement(None, (), (waits, *drops))
 
 
-def _not_excluded(drops: tuple[str, ...], dropped: bool, phrase: str) -> Judgement:
+def _not_excluded(drops: tuple[Phrase, ...], dropped: bool, phrase: Phrase) -> Judgement:
     """Losses that are not excluded, and drops."""
-    return Judgement("", () if dropped else drops, (phrase, *drops) if dropped else (phrase,))
+    return Judgement(None, () if dropped else drops, (phrase, *drops) if dropped else (phrase,))
 
 
 def _has_free_window(flow: Flow, figures: SocketFigures) -> bool:
@@ -319,7 +339,7 @@ def _loss_location(result: Result, flow: Flow) -> str:
     return f"{clean(counted.host)}: {counted.text}" if counted is not None else UNKNOWN_LOCATION
 
 
-def _drops(result: Result, flow: Flow) -> tuple[tuple[str, ...], bool]:
+def _drops(result: Result, flow: Flow) -> tuple[tuple[Phrase, ...], bool]:
     """What both hosts counted as dropped, as a phrase (() if nothing was counted), and whether any packet was."""
     receiver, sender = load_of(result, flow.receiver), load_of(result, flow.sender)
     known = {
@@ -329,26 +349,27 @@ def _drops(result: Result, flow: Flow) -> tuple[tuple[str, ...], bool]:
     }
     text = [f"{units.count(number)} {where}" for where, number in known.items() if number]
     if text:
-        return (f"drops: {', '.join(text)}",), True
+        return (Phrase("drops", f": {', '.join(text)}"),), True
     unread = [where for where, number in known.items() if number is None]
     if len(unread) == len(known):
         return (), False
-    return (f"drops 0{f' (not counted: {unread[0]})' if unread else ''}",), False
+    return (Phrase("drops", f" 0{f' (not counted: {unread[0]})' if unread else ''}"),), False
 
 
 def _datagrams(result: Result, flow: Flow) -> Judgement:
     received, sent = flow.received, flow.sent
     if received is None or received.lost is None or not received.packets:
-        return Judgement("", (), ("lost datagrams (not counted)",))
+        return Judgement(None, (), (Phrase("lost datagrams", " (not counted)"),))
     share = received.lost / received.packets
     if share < MANY_LOST_SHARE:
-        return Judgement("", (f"lost datagrams {small_share(share)}", *_drops(result, flow)[0]))
+        return Judgement(None, (Phrase("lost datagrams", f" {small_share(share)}"), *_drops(result, flow)[0]))
     sent_text = (
         f" of the {units.bits_per_second(sent.bits_per_second)} that {clean(flow.sender)} sent"
         if sent is not None
         else ""
     )
-    return Judgement(f"lost datagrams: {units.percentage(share)}{sent_text}{_datagram_loss(result, flow, share)}")
+    rest = f": {units.percentage(share)}{sent_text}{_datagram_loss(result, flow, share)}"
+    return Judgement(Phrase("lost datagrams", rest))
 
 
 def _datagram_loss(result: Result, flow: Flow, share: float) -> str:
@@ -383,15 +404,19 @@ def _chosen_nic(result: Result, host: str) -> Carried | None:
 
 def instance_limits(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Judgement:
     """Packets that a cloud queued or dropped because a limit of the instance was used up (ena: allowance_exceeded)."""
-    causes: list[str] = []
-    possible: list[str] = []
+    causes: list[Phrase] = []
+    possible: list[Phrase] = []
     for host in dict.fromkeys((flow.sender, flow.receiver)):
         setup = setups.get(host)
         for name, packets in (setup.instance_limits if setup is not None else {}).items():
-            phrase = f"instance limit of {clean(host)}: {clean(name)} {count_noun(packets, 'packet')}"
+            rest = f": {clean(name)} {count_noun(packets, 'packet')}"
+            phrase = Phrase(f"instance limit of {clean(host)}", rest)
             ours = not name.startswith("bw_" + ("in" if host == flow.sender else "out"))
             (causes if ours and packets >= _many_packets(result, flow) else possible).append(phrase)
-    return Judgement("; ".join(causes), (), tuple(possible))
+    cause = None
+    if causes:
+        cause = Phrase(causes[0].limit, "; ".join((causes[0].rest, *map(str, causes[1:]))))
+    return Judgement(cause, (), tuple(possible))
 
 
 def _many_packets(result: Result, flow: Flow) -> float:
@@ -411,7 +436,7 @@ def qdiscs(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Judgem
     for host in dict.fromkeys((flow.sender, flow.receiver)):
         setup = setups.get(host)
         if setup is None or not setup.qdiscs:
-            found.append(Judgement("", (), (f"root qdisc of {clean(host)} (not read)",)))
+            found.append(Judgement(None, (), (Phrase(f"root qdisc of {clean(host)}", " (not read)"),)))
             continue
         found += [_sending(result, flow, host, one) for one in setup.qdiscs]
     return combined(found)
@@ -421,11 +446,12 @@ def _sending(result: Result, flow: Flow, host: str, one: SendQueueing) -> Judgem
     if one.acting:
         return combined(_acting(result, flow, host, one.link, qdisc) for qdisc in one.acting)
     where, command = _location(host, one.link)
+    root = f"root qdisc {clean(one.kind)} of {where}"
     if one.kind in HOLDING_QDISCS:
-        return Judgement("", (), (f"root qdisc {clean(one.kind)} of {where}, which may limit{command}",))
+        return Judgement(None, (), (Phrase(root, f", which may limit{command}"),))
     if one.kind in UNREAD_QDISCS and not one.read:
-        return Judgement("", (), (f"root qdisc {clean(one.kind)} of {where} (limits not read){command}",))
-    return Judgement("", (f"root qdisc {clean(one.kind)} of {where}",))
+        return Judgement(None, (), (Phrase(root, f" (limits not read){command}"),))
+    return Judgement(None, (Phrase(root),))
 
 
 def _location(host: str, link: str) -> tuple[str, str]:
@@ -435,20 +461,21 @@ def _location(host: str, link: str) -> tuple[str, str]:
 
 def _acting(result: Result, flow: Flow, host: str, link: str, qdisc: Qdisc) -> Judgement:
     where, command = _location(host, link)
-    phrase = f"qdisc {clean(qdisc_text(qdisc))} of {where}"
+    limit = f"qdisc {clean(qdisc_text(qdisc))} of {where}"
     if _changes_packets(qdisc) or qdisc.rate is None:
-        return Judgement("", (), (f"{phrase}, which {effect_text(replace(qdisc, rate=None))}{command}",))
+        rest = f", which {effect_text(replace(qdisc, rate=None))}{command}"
+        return Judgement(None, (), (Phrase(limit, rest),))
     measured = flow.goodput or 0.0
     if host != flow.sender:
         enough = qdisc.rate >= MIN_ACK_RATE_SHARE * measured
-        return Judgement("", (phrase,)) if enough else Judgement("", (), (f"{phrase}{command}",))
+        return Judgement(None, (Phrase(limit),)) if enough else Judgement(None, (), (Phrase(limit, command),))
     qdisc_rate = qdisc.rate * (result.plan.streams if qdisc.per_flow else 1)
     share = f"{units.bits_per_second(measured)} received"
     if qdisc.limits_all and AT_RATE_SHARE * qdisc_rate <= measured <= qdisc_rate:
-        return Judgement(f"{phrase}: {effect_text(qdisc)}, headers included; {share}{command}")
+        return Judgement(Phrase(limit, f": {effect_text(qdisc)}, headers included; {share}{command}"))
     if qdisc_rate > EXPLAINED_FACTOR * measured:
-        return Judgement("", (phrase,))
-    return Judgement("", (), (f"{phrase} ({share}){command}",))
+        return Judgement(None, (Phrase(limit),))
+    return Judgement(None, (), (Phrase(limit, f" ({share}){command}"),))
 
 
 def _changes_packets(qdisc: Qdisc) -> bool:

@@ -16,13 +16,18 @@ from nictop.model.text.terminal import clean
 from nictop.probe.records import GeneratorFloor
 from nictop.traffic.analysis.cpu_limits import BUSY_CPU_SHARE
 from nictop.traffic.analysis.cpu_load import HostLoad
+from nictop.traffic.analysis.judgement import Judgement, Phrase, combined, limit_rows, undetermined_text
 from nictop.traffic.analysis.setup_facts import NicSetup
 from nictop.traffic.generators.intervals import TransactionInterval, TransactionTotal
 from nictop.traffic.generators.latency import histogram_of, merged
 from nictop.traffic.plan.plan import RunPlan
-from nictop.traffic.results.result import MAX_STEAL_SHARE, Result
+from nictop.traffic.results.result import MAX_STEAL_SHARE, ExaminedLimit, Result
 from nictop.traffic.results.transactions import Floor, TransactionFigures, TransactionPoint
 
+BEYOND_THE_COUNTERS = tuple(
+    map(Phrase, ("network between the hosts", "interrupt coalescing", "CPU sleep states", "hypervisor"))
+)
+"""Causes of latency that no counter of a host shows."""
 EXPLAINED_SHARE = 0.8
 """Of the median latency: a delay of that size is its cause."""
 MANY_LOST_SHARE = 0.01
@@ -134,21 +139,20 @@ def packet_bytes(plan: RunPlan, count: int) -> tuple[tuple[float, float], float]
 # ---------------------------------------------------------------------------------------------------- bottleneck
 
 
-def transaction_bottleneck(result: Result, setups: Mapping[str, NicSetup]) -> str:
-    """The sentence; "" for a run without transactions or a failed one. `setups`: host → its chosen NIC."""
+def transaction_bottleneck(result: Result, setups: Mapping[str, NicSetup]) -> tuple[str, tuple[ExaminedLimit, ...]]:
+    """The sentence, and all limits that were examined; "" for a run without transactions or a failed one. `setups`:
+    host → its chosen NIC."""
     figures = result.transactions
     if figures is None or not figures.latency.count or result.failure is not None:
-        return ""
-    return (
-        _delay(figures, setups)
-        or _losses(figures)
-        or _generator(figures)
-        or _cpus(result.hosts)
-        or "not determined; possible: network between the hosts, interrupt coalescing, CPU sleep states, hypervisor"
-    )
+        return "", ()
+    found = combined((_delay(figures, setups), _losses(figures), _generator(figures), _cpus(result.hosts)))
+    if found.cause is None:
+        found = replace(found, possible=(*found.possible, *BEYOND_THE_COUNTERS))
+    text = undetermined_text(found) if found.cause is None else str(found.cause)
+    return text, limit_rows(found)
 
 
-def _delay(figures: TransactionFigures, setups: Mapping[str, NicSetup]) -> str:
+def _delay(figures: TransactionFigures, setups: Mapping[str, NicSetup]) -> Judgement:
     """Queueing disciplines that delay packets."""
     found = [
         (qdisc, sending.link, setup.host)
@@ -159,31 +163,42 @@ def _delay(figures: TransactionFigures, setups: Mapping[str, NicSetup]) -> str:
     ]
     median = figures.latency.summary().p50
     delay = sum(qdisc.delay or 0.0 for qdisc, _, _ in found)
-    if median is None or delay < EXPLAINED_SHARE * median:
-        return ""
+    if median is None or not delay:
+        return Judgement()
     listed = ", ".join(f"qdisc {clean(qdisc_text(one))} of {clean(link)} on {clean(host)}" for one, link, host in found)
-    return f"{listed}: {units.duration(delay)} of the median latency of {units.duration(median)}"
+    phrase = Phrase(listed, f": {units.duration(delay)} of the median latency of {units.duration(median)}")
+    return Judgement(phrase) if delay >= EXPLAINED_SHARE * median else Judgement(None, (phrase,))
 
 
-def _losses(figures: TransactionFigures) -> str:
+def _losses(figures: TransactionFigures) -> Judgement:
+    share = units.percentage(figures.lost_share)
     if figures.lost_share < MANY_LOST_SHARE:
-        return ""
-    return f"{units.percentage(figures.lost_share)} of the requests lost: each stops its connection until the timeout"
+        return Judgement(None, (Phrase("lost requests", f" ({share})"),))
+    return Judgement(Phrase("lost requests", f": {share} of all; each stops its connection until the timeout"))
 
 
-def _generator(figures: TransactionFigures) -> str:
-    if not figures.limited_by_generator:
-        return ""
+def _generator(figures: TransactionFigures) -> Judgement:
+    if figures.floor is None:
+        return Judgement(None, (), (Phrase("generator", " (its own latency was not measured)"),))
     median, floor = units.duration(figures.latency.summary().p50), units.duration(figures.floor)
-    return f"limited by the generator: median latency {median}, of the generator itself {floor} (loopback)"
+    if figures.limited_by_generator:
+        return Judgement(Phrase("generator", f": median latency {median}, of the generator itself {floor} (loopback)"))
+    return Judgement(None, (Phrase("generator", f" ({floor} of the median latency of {median})"),))
 
 
-def _cpus(hosts: Iterable[HostLoad]) -> str:
-    for load in hosts:
-        where = clean(load.host)
-        if load.busy is not None and load.busy.steal_share > MAX_STEAL_SHARE:
-            return f"hypervisor of {where}: {units.percentage(load.busy.steal_share)} CPU steal"
-        full = [one for one in load.busy_cpus if one.busy >= BUSY_CPU_SHARE]
-        if load.role != "observer" and full:
-            return f"CPU {full[0].cpu} on {where}, {units.percentage(full[0].busy)} busy"
-    return ""
+def _cpus(hosts: Iterable[HostLoad]) -> Judgement:
+    return combined(_cpu(load) for load in hosts)
+
+
+def _cpu(load: HostLoad) -> Judgement:
+    """Steal of any host, and full CPUs of an end."""
+    where, busy = clean(load.host), load.busy
+    if busy is None:
+        return Judgement(None, (), (Phrase(f"CPUs of {where}", " (not measured)"),))
+    if busy.steal_share > MAX_STEAL_SHARE:
+        return Judgement(Phrase(f"hypervisor of {where}", f": {units.percentage(busy.steal_share)} CPU steal"))
+    full = [one for one in load.busy_cpus if one.busy >= BUSY_CPU_SHARE]
+    if load.role != "observer" and full:
+        return Judgement(Phrase(f"CPU {full[0].cpu} on {where}", f", {units.percentage(full[0].busy)} busy"))
+    hottest = f" (hottest on average: CPU {busy.hottest} at {units.percentage(busy.hottest_busy)})"
+    return Judgement(None, (Phrase(f"CPU of {where}", hottest),))

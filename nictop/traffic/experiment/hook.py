@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from nictop.model.text.terminal import clean
 from nictop.model.text.units import duration
+from nictop.probe.kernel.exits import exit_text
 from nictop.wire.timeout import ends_within
 
 MAX_OUTPUT_BYTES = 2000
@@ -59,7 +60,7 @@ async def run_hook(command: str, environment: Mapping[str, str], seconds: float)
     if not ended:
         return f"command {_quoted_command(command)} timed out after {duration(seconds)}{last}"
     code = process.returncode or 0
-    return f"command {_quoted_command(command)} ended {_status(code)}{last}" if code else ""
+    return f"command {_quoted_command(command)} {exit_text(code)}{last}" if code else ""
 
 
 def _quoted_command(command: str) -> str:
@@ -125,12 +126,3 @@ async def _terminate(process: asyncio.subprocess.Process) -> None:
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-
-
-def _status(code: int) -> str:
-    if code > 0:
-        return f"with status {code}"
-    try:
-        return f"by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"by signal {-code}"

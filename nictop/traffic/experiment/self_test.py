@@ -21,6 +21,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
+from nictop.probe.kernel.exits import exit_text
 from nictop.traffic.plan.request import RunRequest
 from nictop.wire.local import LocalSource, probe_command
 
@@ -153,7 +154,7 @@ def _ip(arguments: list[str], text: str) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     errors = done.stderr.strip().splitlines()
-    return (errors[0] if errors else f"ip ended with status {done.returncode}") if done.returncode else ""
+    return (errors[0] if errors else f"ip {exit_text(done.returncode)}") if done.returncode else ""
 
 
 def _remove(name: str) -> None:

@@ -73,6 +73,8 @@ class FlowView:
     """Its totals, once the run has ended."""
     figures: SocketFigures | None = None
     """Figures of the sender's connections in the measured seconds, once the run has ended."""
+    earlier_retransmits: int = 0
+    """Segments before the first of `sender_states`: of connections whose first sample is not a state."""
 
     @property
     def label(self) -> str:
@@ -132,6 +134,7 @@ class FlowWatch:
         self._arrived_by_sockets = SampleBuffer[ReceivedInterval]()
         self._from_sockets = SampleBuffer[SenderState]()
         self._last_samples: dict[Side, _SocketSample] = {}
+        self._earlier_retransmits = 0
 
     def add_interval(self, time: float, interval: Interval) -> None:
         """Add an interval of one of the ends, which ended at `time`."""
@@ -152,6 +155,7 @@ class FlowWatch:
             return
         self._last_samples[side] = now
         if last is None:
+            self._earlier_retransmits = now.retransmits if side == self.side else self._earlier_retransmits
             return
         if side != self.side:
             self._arrived_by_sockets.add(now.arrival_since(last))
@@ -171,6 +175,7 @@ class FlowWatch:
             sendings,
             flow=final.flow if final is not None else None,
             figures=final.figures if final is not None else None,
+            earlier_retransmits=self._earlier_retransmits if sendings is self._from_sockets.all else 0,
         )
 
 
@@ -254,6 +259,11 @@ class _SocketSample:
     def __init__(self, time: float, sockets: tuple[TrafficSocket, ...]) -> None:
         self.time = time
         self.by_inode = {one.inode: one for one in sockets}
+
+    @property
+    def retransmits(self) -> int:
+        """Segments since the connections were made."""
+        return sum(one.retransmits for one in self.by_inode.values())
 
     def arrival_since(self, before: _SocketSample) -> ReceivedInterval:
         seconds = self.time - before.time

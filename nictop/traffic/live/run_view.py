@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nictop.model.devices.ceiling import Ceiling
+from nictop.model.rates.links import sum_known
 from nictop.traffic.analysis.assemble import host_roles, run_ceiling
 from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS, Busy
 from nictop.traffic.analysis.nic_load import CarryingQueue, Packets
@@ -119,6 +120,8 @@ class RunSample:
     """Seconds on the axis of the run."""
     flows: tuple[FlowSample, ...]
     hosts: tuple[HostSample, ...]
+    is_moment: bool = False
+    """Counts are those of one interval; else of all measured seconds so far."""
 
 
 def _flow_watches(plan: RunPlan) -> tuple[FlowWatch, ...]:
@@ -267,21 +270,69 @@ def result_view(result: Result) -> RunView:
 
 
 def sample_at(view: RunView, time: float | None = None) -> RunSample:
-    """The values of all directions and hosts at one time; None: the newest ones."""
+    """The values of all directions and hosts at one time. None: the newest rates, and counts of all measured seconds so
+    far, as the result will have them."""
+    if time is None:
+        return _newest_sample(view)
     return RunSample(
-        view.seconds if time is None else time,
+        time,
         tuple(FlowSample(flow, _at(flow.arrivals, time), _at(flow.sender_states, time)) for flow in view.flows),
         tuple(
             HostSample(host, _at(host.series, time), _at(host.packets, time), _at(host.carrying, time))
             for host in view.hosts
         ),
+        is_moment=True,
     )
 
 
-def _at(points: Sequence[TimedT], time: float | None) -> TimedT | None:
+def _newest_sample(view: RunView) -> RunSample:
+    return RunSample(
+        view.seconds,
+        tuple(FlowSample(flow, _arrived_so_far(flow), _sent_so_far(flow, view.plan)) for flow in view.flows),
+        tuple(HostSample(host, _last(host.series), _packets_so_far(host), _last(host.carrying)) for host in view.hosts),
+    )
+
+
+def _last(points: Sequence[TimedT]) -> TimedT | None:
+    return points[-1] if points else None
+
+
+def _arrived_so_far(flow: FlowView) -> ReceivedInterval | None:
+    """The newest interval, with the datagrams of all measured ones."""
+    newest = _last(flow.arrivals)
+    if newest is None or newest.lost is None:
+        return newest
+    measured = _measured(flow.arrivals)
+    lost, packets = sum_known(one.lost for one in measured), sum_known(one.packets for one in measured)
+    return replace(newest, lost=lost, packets=packets)
+
+
+def _sent_so_far(flow: FlowView, plan: RunPlan) -> SenderState | None:
+    """The newest state, with the retransmits of all measured intervals."""
+    newest = _last(flow.sender_states)
+    if newest is None:
+        return None
+    counted = sum_known(one.retransmits for one in _measured(flow.sender_states))
+    if counted is not None and not plan.omit:
+        counted += flow.earlier_retransmits
+    return replace(newest, retransmits=counted)
+
+
+def _packets_so_far(host: HostLoadView) -> Packets | None:
+    """The newest window, with the drops of all measured ones."""
+    newest = _last(host.packets)
+    if newest is None:
+        return None
+    return replace(newest, dropped=sum_known(one.dropped for one in _measured(host.packets)))
+
+
+def _measured(points: Sequence[TimedT]) -> Sequence[TimedT]:
+    """Without the omitted ones, which end at 0 or before."""
+    return [one for one in points if one.time > 0]
+
+
+def _at(points: Sequence[TimedT], time: float) -> TimedT | None:
     """The point whose window contains `time`."""
-    if time is None:
-        return points[-1] if points else None
     index = bisect_left(points, time, key=BY_TIME)
     if index == len(points):
         return None

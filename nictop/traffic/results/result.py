@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from nictop.model.devices.ceiling import Ceiling
 from nictop.model.text.terminal import clean
@@ -31,6 +32,11 @@ for runs without goodput; other results are still written as 1."""
 MAX_READY_SHARE = 0.05
 """Share of the time in which the virtual CPUs of an end wait for a CPU of their ESXi host; with more, the run measures
 other virtual machines too."""
+LimitVerdict = Literal["cause", "possible", "excluded"]
+"""cause: of the rate. possible: not excluded, or hidden by another cause. excluded: its figures do not
+explain the rate."""
+NOT_DETERMINED = "not determined"
+"""A bottleneck whose cause is not known."""
 MISLEADING_FINDINGS = ("path_duplicate_address", "path_arp_flux", "path_rp_filter")
 """Findings of the path test with which a run measures something else than the path: packets go to another host or NIC,
 or are dropped. An MTU black hole is one if the run sends larger packets."""
@@ -109,6 +115,17 @@ class SocketFigures:
 
 
 @dataclass(frozen=True)
+class ExaminedLimit:
+    """One limit that was examined for the bottleneck."""
+
+    limit: str
+    """``receive window``"""
+    value: str
+    """Its figures: ``full 3 % of the time``; "": there are none."""
+    verdict: LimitVerdict
+
+
+@dataclass(frozen=True)
 class Result:
     """One run."""
 
@@ -144,6 +161,8 @@ class Result:
     """What happened to the chosen NIC of an end during it, with the second; "": nothing that is known."""
     losses: tuple[CountedLoss, ...] = ()
     """Counters of lost packets that rose on any host from right before the run to right after it."""
+    limits: tuple[ExaminedLimit, ...] = ()
+    """All limits that were examined for `bottleneck`, its cause first; (): only the sentence is known."""
 
     @property
     def goodput(self) -> float | None:

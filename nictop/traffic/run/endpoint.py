@@ -8,6 +8,7 @@ from __future__ import annotations
 from statistics import median
 
 from nictop.model.rates.links import sum_known
+from nictop.probe.kernel.exits import exit_text
 from nictop.probe.records import TrafficLine, TrafficPath, TrafficSocket, TrafficTools
 from nictop.traffic.generators import OutputParser, Side
 from nictop.traffic.generators.intervals import ErrorMessage, GeneratorInfo, GeneratorOutput, Interval, Total
@@ -15,11 +16,6 @@ from nictop.traffic.results.result import SocketFigures
 
 CONTROL_BYTES = 65536
 """If other connections moved more, one that moved less than this is the control connection of iperf3."""
-SIGNAL_NAMES = {
-    4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM", 24: "SIGXCPU",
-    25: "SIGXFSZ", 31: "SIGSYS",
-}  # fmt: skip
-"""signal(7)"""
 KILLED_BY_OTHERS = (2, 9, 15, 24)
 """SIGINT, SIGKILL, SIGTERM, SIGXCPU"""
 EXEC_STATUSES = (126, 127)
@@ -136,14 +132,8 @@ def _exit_text(line: TrafficLine) -> str:
     """How a child process ended that reported neither a result nor an error; "" if it ended normally."""
     why = f": {line.text}" if line.text else ""
     if line.signal is not None:
-        return f"ended by signal {_signal_text(line.signal)}{why}"
-    return f"ended with status {line.status}{why}" if line.status else ""
-
-
-def _signal_text(number: int) -> str:
-    """``11 (SIGSEGV)``; the numbers are those of Linux on nearly all machines."""
-    name = SIGNAL_NAMES.get(number)
-    return f"{number} ({name})" if name is not None else str(number)
+        return f"{exit_text(-line.signal)}{why}"
+    return f"{exit_text(line.status)}{why}" if line.status else ""
 
 
 def socket_figures(end: RunEnd, since: float, until: float) -> SocketFigures | None:

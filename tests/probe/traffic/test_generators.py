@@ -890,6 +890,45 @@ def test_one_failure_is_sent_if_output_exceeds_the_limit_after_the_time_limit(
     wait_until(lambda: not marked_processes(mark))
 
 
+@pytest.mark.parametrize(
+    ("end", "text"),
+    [
+        ("stop", "measurement over loopback was stopped before it answered"),
+        ("kill", "measurement over loopback ended by signal 15 (SIGTERM)"),
+        ("time", "time limit of 5 s exceeded"),
+    ],
+)
+def test_a_lookup_without_an_answer_says_how_it_ended(end: str, text: str) -> None:
+    lines: list[dict[str, Any]] = []
+
+    def report(fields: dict[str, Any], *, droppable: bool = False) -> None:
+        lines.append(fields)
+
+    poll = select.poll()
+    generators = Generators(report, poll)
+    arguments = ["--test", "rr", "--interval", "1", "--time", "60"]
+    generators.handle_request({"id": "f", "action": "floor", "deadline": 5.0, "arguments": arguments}, 0.0)
+    lookup, now = generators._lookups["f"], 0.0
+
+    def advance() -> None:
+        for descriptor, _ in poll.poll(10):
+            if generators.owns(descriptor):
+                generators.handle_readable(descriptor, now)
+        generators.advance(now)
+
+    while not lookup.started:
+        advance()
+    if end == "stop":
+        generators.handle_request({"id": "f", "action": "stop"}, 0.0)
+    elif end == "kill":
+        os.kill(lookup.child.pid, signal.SIGTERM)
+    else:
+        now = 6.0
+    while not lines:
+        advance()
+    assert [(line["kind"], line["text"]) for line in lines] == [("failed", text)]
+
+
 # ------------------------------------------------------------------------------------------- tools
 
 

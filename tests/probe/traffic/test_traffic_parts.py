@@ -433,7 +433,7 @@ def test_child_has_its_own_session_and_no_inherited_descriptors() -> None:
         return child.advance(time.monotonic())
 
     wait_until(ended)
-    assert child.reap() == (7, None) and output not in child.outputs
+    assert child.reap() == 7 and output not in child.outputs
     assert lines == ["True /dev/null 4"]  # including the one of the listing
     assert os.read(readable, 1) == b""
     os.close(readable)
@@ -481,7 +481,7 @@ def test_output_that_is_read_late_is_not_lost() -> None:
     while child.outputs:
         lines += child.read(next(iter(child.outputs)))
     assert lines == ["answer"]
-    assert child.advance(now + 20) and child.reap() == (0, None)
+    assert child.advance(now + 20) and child.reap() == 0
 
 
 def test_pipes_that_another_process_keeps_open_are_closed() -> None:
@@ -495,7 +495,7 @@ def test_pipes_that_another_process_keeps_open_are_closed() -> None:
     assert not child.advance(now)
     (stderr,) = [one for one, stream in child.outputs.items() if stream == "stderr"]
     assert child.read(stderr) == []
-    assert child.advance(now + 10) and child.reap() == (0, None)
+    assert child.advance(now + 10) and child.reap() == 0
     os.close(other)
 
 

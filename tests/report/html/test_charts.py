@@ -61,14 +61,14 @@ def test_the_area_is_the_goodput_and_the_line_the_ceiling() -> None:
     assert numbers(area.get("d", "")) == [
         MARGIN_LEFT,
         CHART_HEIGHT - MARGIN_BOTTOM,
-        95.0,
-        251.0,
-        95.0,
+        105.0,
+        511.0,
+        105.0,
         CHART_WIDTH - MARGIN_RIGHT,
         CHART_HEIGHT - MARGIN_BOTTOM,
     ]
     assert (
-        CHART_HEIGHT - MARGIN_BOTTOM - (CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM) / 2 == 95.0
+        CHART_HEIGHT - MARGIN_BOTTOM - (CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM) / 2 == 105.0
     )  # 5 of the 10 Gb/s of the axis
     (ceiling,) = shapes(chart, "ceiling")
     assert float(ceiling.get("y1", "")) == pytest.approx(

@@ -40,6 +40,7 @@ from nictop.rules import Evidence, HostFacts, diagnose
 from nictop.traffic.path.store import StoredPath
 from nictop.traffic.path.stored import StoredFix, StoredPathTest
 from nictop.traffic.plan.plan import Endpoint
+from nictop.traffic.results.result import ExaminedLimit
 from tests.support.arbitrary import mutated
 from tests.support.esxi import esxi_lines
 from tests.support.reports import CAPTURED_GUESTS, WALL, captured_guest, experiments, full_result, stored_run
@@ -115,6 +116,7 @@ def redacted_report() -> tuple[str, list[str]]:
         run,
         plan=plan,
         bottleneck="office-1: its NIC 10.0.2.16 is full",
+        limits=(ExaminedLimit("office-1: its NIC", "10.0.2.16 is full", "cause"),),
         facts={"client host": "office-0"},
         path_test=private_path_test(),
     )

@@ -9,7 +9,7 @@ import pytest
 from nictop.model.devices.ceiling import Ceiling
 from nictop.model.devices.netdevs import End
 from nictop.probe.records import Qdisc
-from nictop.traffic.analysis.bottleneck import bottleneck
+from nictop.traffic.analysis.bottleneck import bottleneck, examined_bottleneck
 from nictop.traffic.analysis.counted_losses import CountedLoss
 from nictop.traffic.analysis.cpu_load import BusyCpu, Machine, ThreadLoad
 from nictop.traffic.analysis.path_limits import reachable_rate
@@ -97,6 +97,69 @@ SLOW_CEILING = Ceiling(4.94e9, 7e6, "4.94 Gb/s: 10 GbE, MTU 1500, IPv4, MSS 100,
 )
 def test_cause(run: Result, sentence: str) -> None:
     assert bottleneck(run, SETUPS).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("run", "rows"),
+    [
+        (
+            result(hosts=(BUSY_SENDER, BUSY_RECEIVER)),
+            [
+                ("CPU 2 on b (receiver)", "98 % softirq, single queue", "cause"),
+                ("TCP windows and buffers", "sockets of a not read", "possible"),
+                ("root qdisc fq_codel of ens4 on a", "", "excluded"),
+                ("line rate", "53 % of it", "excluded"),
+                ("steal", "b 0 %, a 0 %", "excluded"),
+            ],
+        ),
+        (
+            result(sockets=(FULL_WINDOW,), hosts=(load("a"), BUSY_RECEIVER)),
+            [
+                ("CPU 2 on b (receiver)", "98 % softirq, single queue", "cause"),
+                # its arithmetic gives the rate as well
+                ("receive window", "full 80 % of the time: 11.9 MiB / 20.0 ms = 5.00 Gb/s", "possible"),
+                ("send buffer", "full 0 % of the time", "excluded"),
+            ],
+        ),
+        (
+            result(flows=(flow(5.0, retransmits=0),), sockets=(FULL_CWND,)),
+            [
+                ("network between the hosts", "", "possible"),
+                ("hypervisor of a guest", "", "possible"),
+                ("receive window", "4.00 MiB / 200 µs = 168 Gb/s", "excluded"),
+                ("retransmits", "0", "excluded"),
+            ],
+        ),
+    ],
+    ids=["cause", "second cause", "not determined"],
+)
+def test_every_limit_that_was_examined_has_a_row(run: Result, rows: list[tuple[str, str, str]]) -> None:
+    sentence, limits = examined_bottleneck(run, SETUPS)
+    found = [(one.limit, one.value, one.verdict) for one in limits]
+    assert set(rows) <= set(found)
+    assert [one.verdict for one in limits] == sorted(
+        (one.verdict for one in limits), key=["cause", "possible", "excluded"].index
+    )
+    assert sentence == bottleneck(run, SETUPS) and sentence.startswith(rows[0][0]) == (rows[0][2] == "cause")
+    if rows[0][2] != "cause":
+        assert all(one.limit in sentence and one.value in sentence for one in limits), "the sentence says no less"
+
+
+def test_the_table_says_no_less_than_the_sentence() -> None:
+    """Packet rate and retransmits, which no limit explains, have rows of their own."""
+    run = result(0.5, flows=(flow(0.5, retransmits=0),), sockets=(SMALL,), ceiling=SLOW_CEILING)
+    sentence, limits = examined_bottleneck(run, SETUPS)
+    (rate,) = (one.value for one in limits if one.limit == "packet rate")
+    assert rate in sentence and rate.endswith(" of 88 B each, limited by packet rate")
+    many = (flow(5.0, retransmits=40_000),)
+    run = result(flows=many, sockets=(replace(FULL_CWND, rtt=20_000),), hosts=(BUSY_SENDER, BUSY_RECEIVER))
+    sentence, limits = examined_bottleneck(run, SETUPS)
+    shares = [one for one in limits if "retransmit" in f"{one.limit} {one.value}"]
+    assert sentence.endswith(" of segments retransmitted") and len(shares) == 1 and shares[0].verdict == "possible"
+
+
+def test_a_run_without_a_rate_has_no_limits() -> None:
+    assert examined_bottleneck(result(failure=Failure("stall", "no more data")), SETUPS) == ("", ())
 
 
 BUFFERS = {"net.ipv4.tcp_rmem": (4096, 131072, 25 << 20), "net.ipv4.tcp_wmem": (4096, 16384, 25 << 20)}

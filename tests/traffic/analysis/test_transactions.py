@@ -125,19 +125,27 @@ def test_bytes_of_small_messages_are_mostly_headers() -> None:
 # ------------------------------------------------------------------------------------------- bottleneck
 
 
+def limits(run: Result, setups: dict[str, NicSetup] | None = None) -> tuple[str, list[tuple[str, str]]]:
+    """The sentence, and (limit, verdict) of each row."""
+    sentence, rows = transaction_bottleneck(run, setups or {})
+    return sentence, [(one.limit, one.verdict) for one in rows]
+
+
 def test_bottlenecks() -> None:
-    assert transaction_bottleneck(rr(), {}).startswith("not determined")
-    assert transaction_bottleneck(rr(floors=(floor(75),)), {}).startswith(
-        "limited by the generator: median latency 80."
-    )
+    sentence, rows = limits(rr())
+    assert sentence.startswith("not determined; possible: generator (its own latency was not measured), network")
+    assert ("lost requests", "excluded") in rows and ("CPU sleep states", "possible") in rows
+    sentence, rows = limits(rr(floors=(floor(75),)))
+    assert sentence.startswith("generator: median latency 80.") and rows[0] == ("generator", "cause")
+    assert "network between the hosts" not in dict(rows), "what no counter shows is possible only without a cause"
     lossy = rr(lost=10_000, plan=replace(RR, protocol="udp"))
-    assert transaction_bottleneck(lossy, {}).startswith("7.4 % of the requests lost")
+    assert limits(lossy)[0].startswith("lost requests: 7.4 % of all; each stops its connection")
     netem = Qdisc("netem", "1:", delay=70e-6)
     delayed = {"a": NicSetup(qdiscs=(SendQueueing("ens4", "netem", (netem,)),), host="a")}
-    assert transaction_bottleneck(rr(), delayed).startswith(
-        "qdisc netem delay 70us of ens4 on a: 70.0 µs of the median"
-    )
-    assert transaction_bottleneck(rr(800), delayed).startswith("not determined")
+    assert limits(rr(), delayed)[0].startswith("qdisc netem delay 70us of ens4 on a: 70.0 µs of the median")
+    sentence, rows = limits(rr(800), delayed)
+    assert sentence.startswith("not determined")
+    assert ("qdisc netem delay 70us of ens4 on a", "excluded") in rows
 
 
 # ------------------------------------------------------------------------------------------- comparison

@@ -326,7 +326,7 @@ async def test_message_of_a_failed_command_is_printable() -> None:
     assert why.isprintable()
     long = await run_hook(f"false {'x' * 100}", {}, 10.0)
     assert long == f"command 'false {'x' * 54}…' ended with status 1"
-    assert await run_hook("kill -9 $$", {}, 10.0) == "command 'kill -9 $$' ended by SIGKILL"
+    assert await run_hook("kill -9 $$", {}, 10.0) == "command 'kill -9 $$' ended by signal 9 (SIGKILL)"
     assert "cannot be started" in await run_hook("true", {"X": "a\0b"}, 10.0)
 
 

@@ -172,6 +172,39 @@ def test_retransmits_round_trip_and_window_of_the_senders_sockets() -> None:
     assert sending.congestion_window == 2 * 10 * 1448
 
 
+def test_counts_while_it_runs_are_those_of_all_measured_seconds() -> None:
+    """What the result counts must not jump from 0 to its value at the end of the run."""
+    live = live_run()
+    for time, retransmits in ((0.2, 600), (0.4, 850), (0.6, 858), (0.8, 858)):
+        sockets = (socket(1, 10**7, 90, retransmits=retransmits),)
+        live.process(SocketSample("a", time, sockets, "client"), now=AXIS_START + time)
+    view = live.view(AXIS_START + 1)
+    newest, moment = sample_at(view).flows[0].sending, sample_at(view, 0.5).flows[0].sending
+    assert newest is not None and newest.retransmits == 858 and not sample_at(view).is_moment
+    assert moment is not None and moment.retransmits == 8 and sample_at(view, 0.5).is_moment
+
+
+def test_counts_while_it_runs_leave_out_the_omitted_seconds() -> None:
+    live = live_run(replace(PLAN, omit=1))
+    for time, retransmits in ((-0.5, 600), (0.0, 850), (0.5, 858), (1.0, 861)):
+        sockets = (socket(1, 10**7, 90, retransmits=retransmits),)
+        live.process(SocketSample("a", time, sockets, "client"), now=AXIS_START + time)
+    sending = sample_at(live.view(AXIS_START + 1)).flows[0].sending
+    assert sending is not None and sending.retransmits == 11
+
+
+def test_datagrams_and_drops_while_it_runs_are_those_of_all_measured_seconds() -> None:
+    live = live_run(replace(PLAN, protocol="udp"))
+    for end, lost in ((0.5, 90), (1.0, 0)):
+        report(live, "b", replace(interval(end), packets=1000, lost=lost))
+    arrival = sample_at(live.view(AXIS_START + 1)).flows[0].arrival
+    assert arrival is not None and (arrival.lost, arrival.packets) == (90, 2000)
+    view = run_view(flow(steady(1e9)))
+    dropped = tuple(replace(one, dropped=2) for one in view.hosts[1].packets)
+    packets = sample_at(replace(view, hosts=(replace(view.hosts[1], packets=dropped),))).hosts[0].packets
+    assert packets is not None and packets.dropped == 2 * len(dropped)
+
+
 def test_host_series_have_windows_of_a_second_on_the_axis() -> None:
     """Five records a second: every fifth ends a window, which is half busy and has 1000 packets received."""
     records = [

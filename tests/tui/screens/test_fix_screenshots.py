@@ -13,9 +13,10 @@ from nictop.tui.app import NictopApp
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.widgets.status.status_line import StatusLine
 from tests.support.findings import lines_of_case
+from tests.support.picture import picture_of
 from tests.support.screen import FROZEN_TIME, NARROW, WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
-from tests.tui.screens.test_screenshots import compare, without_ids
+from tests.tui.screens.test_screenshots import compare
 
 SIZES = {"120x36": (WIDE, UNICODE), "80x24": (NARROW, UNICODE), "ascii-80x24": (NARROW, ASCII)}
 BEFORE = "connection.id 'Wired connection 1' ipv4.method auto ipv4.addresses '' ipv4.never-default no"
@@ -46,7 +47,7 @@ def after() -> Line:
 
 def picture(screen: Screen) -> str:
     screen.app.clear_notifications()
-    return without_ids(screen.app.export_screenshot(title="nictop", simplify=True))
+    return picture_of(screen.app)
 
 
 @pytest.mark.parametrize("name", SIZES)

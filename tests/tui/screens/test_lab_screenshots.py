@@ -5,19 +5,19 @@ The guests are emulated without acceleration, so that the figures are those of t
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
 import pytest
 
-from nictop.traffic.results.selection import StoredRun, read_run, save_run
+from nictop.traffic.results.selection import StoredRun, save_run
 from nictop.tui.screens.traffic.results import ResultsScreen, StoredRunScreen
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.tui.widgets.traffic.results_list import ResultGroup, SetUpList, set_ups
+from tests.support.kept_runs import kept_runs
+from tests.support.picture import picture_of
 from tests.support.screen import WIDE, Screen, ScriptedHosts, screen_with_hosts, wait_until
-from tests.tui.screens.test_screenshots import compare, without_ids
+from tests.tui.screens.test_screenshots import compare
 
-LAB = Path(__file__).parent.parent.parent / "data" / "runs" / "lab.tar.gz"
 RUNS = {"lab-ens224": "lab-igb", "lab-ens224v0": "lab-vf", "lab-ens256": "lab-virtio"}
 """Label → name of the picture."""
 
@@ -26,22 +26,6 @@ RUNS = {"lab-ens224": "lab-igb", "lab-ens224v0": "lab-vf", "lab-ens256": "lab-vi
 def no_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The status line has no CPU time of nictop in it, however long the test takes."""
     monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
-
-
-@pytest.fixture(scope="module")
-def stored_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[StoredRun]]:
-    """Label → the runs of its experiment."""
-    place = tmp_path_factory.mktemp("runs")
-    with tarfile.open(LAB) as archive:
-        for member in archive.getmembers():
-            data = archive.extractfile(member)
-            assert data is not None and "/" not in member.name
-            (place / member.name).write_bytes(data.read())
-    found: dict[str, list[StoredRun]] = {}
-    for path in sorted(place.iterdir()):
-        one = read_run(path)
-        found.setdefault(one.label, []).append(one)
-    return {label: sorted(runs, key=lambda one: one.number) for label, runs in found.items()}
 
 
 def rows(runs: list[StoredRun]) -> list[ResultGroup]:
@@ -55,14 +39,14 @@ async def picture(screen: Screen, hosts: ScriptedHosts, shown: StoredRunScreen, 
     await screen.press(*keys)
     await screen.settle()
     screen.app.clear_notifications()
-    return without_ids(screen.app.export_screenshot(title="nictop", simplify=True))
+    return picture_of(screen.app)
 
 
 @pytest.mark.parametrize("label", RUNS)
 async def test_a_run_between_guests_is_proven_and_looks_like_its_picture(
-    stored_runs: dict[str, list[StoredRun]], label: str
+    label: str,
 ) -> None:
-    (run,) = stored_runs[label]
+    (run,) = kept_runs("lab")[label]
     assert run.result.proof is not None and run.result.proof.verdict == "proven"
     nic = label.removeprefix("lab-")
     assert all(f"{host}: {nic} carried" in run.result.proof.sentence for host in ("vm1", "vm2"))
@@ -71,13 +55,13 @@ async def test_a_run_between_guests_is_proven_and_looks_like_its_picture(
         compare(f"{RUNS[label]}-120x36", await picture(screen, hosts, shown))
 
 
-@pytest.mark.parametrize("label", ["queues", "mss"])
+@pytest.mark.parametrize("label", ["mss"])
 async def test_a_comparison_between_guests_looks_like_its_picture(
-    stored_runs: dict[str, list[StoredRun]], label: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    label: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The two set-ups of the chosen comparison are compared without a mark."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    for run in stored_runs[label]:
+    for run in kept_runs("lab")[label]:
         save_run(run, tmp_path / "nictop" / "runs")
     async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, _):
         await wait_until(screen, lambda: not screen.nictop.hosts.pending)
@@ -86,13 +70,10 @@ async def test_a_comparison_between_guests_looks_like_its_picture(
         await wait_until(screen, lambda: shown.is_mounted and shown.query_one(SetUpList).chosen is not None)
         await screen.settle()
         screen.app.clear_notifications()
-        compare(
-            f"lab-{label}-120x36",
-            without_ids(screen.app.export_screenshot(title="nictop", simplify=True)),
-        )
+        compare(f"lab-{label}-120x36", picture_of(screen.app))
 
 
-async def test_a_sweep_between_guests_looks_like_its_picture(stored_runs: dict[str, list[StoredRun]]) -> None:
+async def test_a_sweep_between_guests_looks_like_its_picture() -> None:
     async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, hosts):
-        shown = StoredRunScreen(rows(stored_runs["sweep"])[0])
+        shown = StoredRunScreen(rows(kept_runs("lab")["sweep"])[0])
         compare("lab-sweep-120x36", await picture(screen, hosts, shown, "o", "enter"))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import difflib
 import os
-import re
 import time
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from nictop.wire.ssh.authentication import Question
 from tests.cli.commands.test_demo import DEMO
 from tests.support.captured import captured_lines
 from tests.support.findings import lines_of_case
+from tests.support.picture import picture_of, text_of
 from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
 from tests.support.screen import Screen, ScriptedHosts, frozen_clock, running, screen_with_hosts, wait_until
 from tests.support.sources import ScriptedSource
@@ -110,11 +110,6 @@ REPLAYS: dict[str, tuple[tuple[int, int], float, tuple[str, ...]]] = {
 """Size, seconds after the begin of the demo, keys."""
 
 
-def without_ids(svg: str) -> str:
-    """An SVG of Textual without the random number in its class names."""
-    return re.sub(r"terminal-\d+", "terminal", svg)
-
-
 def lines_of(name: str) -> list[Line]:
     """What the probe of the host in the picture says."""
     family, slash, rule = name.partition("/")
@@ -133,7 +128,7 @@ async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], gly
                 await pilot.press(*keys)
             await pilot.pause()
             await pilot.pause()
-            return without_ids(app.export_screenshot(title="nictop", simplify=True))
+            return picture_of(app)
 
 
 async def draw_several(size: tuple[int, int], keys: tuple[str, ...], question: Question | None) -> str:
@@ -147,7 +142,7 @@ async def draw_several(size: tuple[int, int], keys: tuple[str, ...], question: Q
         await screen.press(*keys)
         screen.app.clear_notifications()
         await screen.settle()
-        picture = without_ids(screen.app.export_screenshot(title="nictop", simplify=True))
+        picture = picture_of(screen.app)
         if asking is not None:
             await screen.press("escape")
             await asking
@@ -198,7 +193,7 @@ async def draw_replay(
                 await screen.until(lambda: "█" in "".join(screen.drawn()))
                 await screen.until(lambda: _is_read(screen))
             await screen.until(lambda: screen.nictop.diagnosis.result is not None)
-            return without_ids(screen.app.export_screenshot(title="nictop", simplify=True))
+            return picture_of(screen.app)
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -217,6 +212,6 @@ def compare(name: str, svg: str) -> None:
         path.write_text(svg)
     known = path.read_text()
     if svg != known:
-        before, after = (re.findall(r">([^<>]+)</text>", one) for one in (known, svg))
+        before, after = map(text_of, (known, svg))
         difference = "\n".join(difflib.unified_diff(before, after, "committed", "drawn", lineterm="", n=0))
         pytest.fail(f"{name} is drawn differently (make screenshots, then look at it):\n{difference or 'styles'}")

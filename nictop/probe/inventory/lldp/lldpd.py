@@ -15,6 +15,7 @@ from typing import Any
 
 from nictop.probe.inventory.lldp.frames import MAX_ADDRESSES, MAX_VLANS
 from nictop.probe.kernel.backports import is_ascii
+from nictop.probe.kernel.exits import exit_text
 from nictop.probe.kernel.programs import program_output
 from nictop.probe.records import LldpNeighbour, Unreadable
 
@@ -51,7 +52,7 @@ def read_lldpd(
     if status or not output:
         if os.geteuid() != 0:
             return {}, Unreadable("needs_root", "the control socket of lldpd is open to root and its group")
-        return {}, Unreadable("failed", f"lldpcli ended with status {status}")
+        return {}, Unreadable("failed", f"lldpcli {exit_text(status)}")
     return parse_neighbours(output[:MAX_OUTPUT_BYTES], ifindexes)
 
 

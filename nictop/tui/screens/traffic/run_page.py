@@ -11,6 +11,7 @@ goodput     9.41 Gb/s received by vm2, 100 % of line rate
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -19,10 +20,12 @@ from textual.widget import Widget
 
 from nictop.model.facts import fit, width, wrap
 from nictop.model.text.glyphs import Glyphs
+from nictop.report.runs.limits import bottleneck_headline, limit_lines
 from nictop.report.runs.points import set_up_points
 from nictop.report.runs.sentences import KIND_LABELS, result_sentences
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.path.result import PathReport
+from nictop.traffic.results.result import ExaminedLimit, LimitVerdict
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys import RUN_PAGE_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
@@ -37,6 +40,8 @@ from nictop.tui.widgets.traffic.queue_bars import RunQueues
 
 LABEL_CELLS = 11
 """Of the label before a sentence."""
+MORE_CELLS = len(" v PgDn ")
+"""At the right of a table, for the mark that there is more below."""
 MIN_SENTENCE_ROWS = 3
 """Rows that the sentences get on the smallest screen."""
 
@@ -59,11 +64,22 @@ STYLES = {
 """Kind of a sentence → its style."""
 
 
-def sentence_lines(sentences: Sequence[tuple[str, str]], cells: int, *, glyphs: Glyphs) -> list[SpanLine]:
-    """(kind, text) with the kind as a label, wrapped to `cells`; text is made clean."""
+VERDICT_STYLES: dict[LimitVerdict | None, str] = {None: "dim", "cause": "accent", "possible": "", "excluded": "dim"}
+"""Verdict of a limit → the style of its line in the table of the bottleneck; None: its titles."""
+
+
+def sentence_lines(
+    sentences: Sequence[tuple[str, str]], cells: int, *, glyphs: Glyphs, limits: Sequence[ExaminedLimit] = ()
+) -> list[SpanLine]:
+    """(kind, text) with the kind as a label, wrapped to `cells`; text is made clean. `limits`: the table in place of
+    the sentence about the bottleneck; (): that sentence."""
     lines: list[SpanLine] = []
     before = ""
     for kind, text in sentences:
+        if kind == "held back" and limits:
+            lines += _bottleneck_lines(limits, cells, glyphs)
+            before = kind
+            continue
         shown = glyphs.text(text)
         style = STYLES.get(kind, "warn" if kind == "path" and text.startswith("not verified") else "")
         for number, part in enumerate(wrap(shown, max(10, cells - LABEL_CELLS - 2))):
@@ -71,6 +87,14 @@ def sentence_lines(sentences: Sequence[tuple[str, str]], cells: int, *, glyphs: 
             lines.append(((f" {label:<{LABEL_CELLS}}", "dim"), (part, style)))
         before = kind
     return lines
+
+
+def _bottleneck_lines(limits: Sequence[ExaminedLimit], cells: int, glyphs: Glyphs) -> Iterable[SpanLine]:
+    label, style = KIND_LABELS["held back"], STYLES["held back"]
+    yield ((f" {label:<{LABEL_CELLS}}", "dim"), (glyphs.text(bottleneck_headline(limits)), style))
+    drawn = [replace(one, limit=glyphs.text(one.limit), value=glyphs.text(one.value)) for one in limits]
+    for line in limit_lines(drawn, cells - LABEL_CELLS - 2 - MORE_CELLS):
+        yield ((" " * (LABEL_CELLS + 1), ""), (line.text, VERDICT_STYLES[line.verdict]))
 
 
 class RunPage(FramedScreen):
@@ -190,10 +214,12 @@ class RunPage(FramedScreen):
         """In the rows that they need, less than a third of the screen; the rest scrolls."""
         view = self.query_one("#run-sentences", LineView)
         texts = [*self.more_sentences()]
+        limits: Sequence[ExaminedLimit] = ()
         if run_view is not None and run_view.result is not None:
+            limits = run_view.result.limits
             texts += [(one.kind, one.text) for one in result_sentences(run_view.result)]
         texts += [("note", note) for note in self.notes()]
-        lines = sentence_lines(texts, self.size.width - 2, glyphs=self.glyphs)
+        lines = sentence_lines(texts, self.size.width - 2, glyphs=self.glyphs, limits=limits)
         most = max(MIN_SENTENCE_ROWS, self.size.height // 3 - 2)
         view.take_rows(max(1, min(len(lines), most)) + view.gutter.height)
         view.show_lines(lines)

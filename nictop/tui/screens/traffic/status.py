@@ -55,12 +55,14 @@ def _transactions_text(run_view: RunView) -> str:
 
 
 def time_text(run_view: RunView) -> str:
-    """``7 of 20 s``; ``omitting 2 s`` before the measured seconds; "" before the first byte."""
+    """``7 of 20 s``; ``omitting, 2 s`` before the measured seconds; "" before the first byte. A run that takes longer,
+    because its ends still report their totals, stays at ``20 of 20 s``."""
     if run_view.seconds <= run_view.start or not run_view.series:
         return ""
     if run_view.seconds < 0:
         return f"omitting, {-run_view.seconds:.0f} s"
-    return f"{min(run_view.seconds, run_view.end):.0f} of {run_view.plan.span} s"
+    planned = run_view.plan.span
+    return f"{min(int(run_view.seconds), planned)} of {planned} s"
 
 
 def progress_bar(run_view: RunView, glyphs: Glyphs) -> str:

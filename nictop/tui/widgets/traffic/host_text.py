@@ -104,16 +104,23 @@ def network_parts(one: HostSample, values: RunSample) -> list[Part]:
     """Sending connections, queue or vhost threads, and NIC: the most informative first."""
     sending = [flow.sending for flow in values.flows if flow.flow.sender == one.host.host]
     arrived = [flow.arrival for flow in values.flows if flow.flow.receiver == one.host.host]
-    parts: list[Part] = [sending_text(known) for known in sending if known is not None]
-    parts += [datagram_text(known) for known in arrived if known is not None]
-    parts += [carrying_text(one.carrying), packet_text(one.packets)]
+    moment = values.is_moment
+    parts: list[Part] = [sending_text(known, is_moment=moment) for known in sending if known is not None]
+    parts += [datagram_text(known, is_moment=moment) for known in arrived if known is not None]
+    parts += [carrying_text(one.carrying), packet_text(one.packets, is_moment=moment)]
     return [part for part in parts if part] or [()]
 
 
-def sending_text(one: SenderState) -> Part:
+def _interval_text(seconds: float, *, is_moment: bool) -> Sequence[Span]:
+    """`` in 500 ms``: that a count is not that of the whole run."""
+    return [(f" in {units.duration(seconds)}", "dim")] if is_moment and seconds else []
+
+
+def sending_text(one: SenderState, *, is_moment: bool = False) -> Part:
     spans: list[Span] = []
     if one.retransmits is not None:
         spans += [("retransmits ", "dim"), (units.count(one.retransmits), "warn" if one.retransmits else "")]
+        spans += _interval_text(one.seconds, is_moment=is_moment)
     if one.rtt is not None:
         spans += [(" rtt " if spans else "rtt ", "dim"), (units.duration(one.rtt / 1e6), "")]
     if one.congestion_window is not None:
@@ -121,18 +128,19 @@ def sending_text(one: SenderState) -> Part:
     return spans
 
 
-def datagram_text(one: ReceivedInterval) -> Part:
+def datagram_text(one: ReceivedInterval, *, is_moment: bool = False) -> Part:
     """Lost datagrams and jitter of UDP, as the receiver counted them."""
     if one.lost is None:
         return ()
     of = f" of {units.count(one.packets)}" if one.packets is not None else ""
     spans: list[Span] = [("lost ", "dim"), (f"{units.count(one.lost)}{of}", "bad" if one.lost else "")]
+    spans += _interval_text(one.seconds, is_moment=is_moment)
     if one.jitter is not None:
         spans += [(" jitter ", "dim"), (units.duration(one.jitter / 1e3), "")]
     return spans
 
 
-def packet_text(one: Packets | None) -> Part:
+def packet_text(one: Packets | None, *, is_moment: bool = False) -> Part:
     """Packet rates and drops of the chosen NIC."""
     if one is None:
         return ()
@@ -142,6 +150,7 @@ def packet_text(one: Packets | None) -> Part:
             spans += [(f" {name} " if spans else f"{name} ", "dim"), (units.packets_per_second(rate), "")]
     if one.dropped is not None:
         spans += [(" drops " if spans else "drops ", "dim"), (units.count(one.dropped), "bad" if one.dropped else "")]
+        spans += _interval_text(one.seconds, is_moment=is_moment)
     return spans
 
 

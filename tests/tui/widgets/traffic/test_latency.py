@@ -159,6 +159,9 @@ def test_before_the_first_value_the_stage_is_shown() -> None:
     assert goodput_text(waiting) == time_text(waiting) == ""
     live = replace(waiting, transactions=(point(1.0, 80e-6),), seconds=1.2)
     assert goodput_text(live) == "9.00 k/s p50 80.0 µs" and time_text(live) == "1 of 10 s"
+    for seconds, shown in ((9.9, "9 of 10 s"), (10.4, "10 of 10 s"), (12.6, "10 of 10 s")):
+        late = replace(live, transactions=(point(seconds, 80e-6),), seconds=seconds)
+        assert time_text(late) == shown, "never more than planned, and no second that has not passed"
     assert options_text(live).startswith("rr · TCP ×1 · 10 s")
     assert goodput_text(result_view(measured())) == "12.5 k/s p50 80.1 µs"
 
