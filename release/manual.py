@@ -111,10 +111,10 @@ def _command(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
     for usage in usages[1:]:
         yield from (_markup(usage.strip()), ".PP")
     yield from _paragraphs(parser.description or "")
-    yield from _options(parser, COMMON_OPTIONS)
     shared = {action.dest for of_job in jobs.values() for action in of_job._actions}
     for of_job in jobs.values():
         shared &= {action.dest for action in of_job._actions}
+    yield from _options(parser, (*COMMON_OPTIONS, *shared))
     for job, of_job in jobs.items():
         yield from (".PP", _markup(f"nictop {name} HOST {job}{_arguments_usage(of_job)}"))
         yield from (".RS", *_paragraphs(of_job.description or ""))

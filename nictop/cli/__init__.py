@@ -23,5 +23,6 @@ SUMMARIES = {
     "drops": "why packets are dropped: reasons by NIC, as root",
     "compare": "compare two saved results of traffic tests",
     "completion": "print the completion script for a shell",
+    "help": "print the help of nictop, or of a command",
 }
 """Name of the command, which is that of its module → its line in ``nictop --help``."""

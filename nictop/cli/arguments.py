@@ -47,7 +47,7 @@ examples:
   nictop report vm1 -o ticket.html     report for a ticket
   nictop demo                          two recorded guests; no host needed
 
-Options of a command: nictop COMMAND --help
+Options of a command: nictop help COMMAND
 """
 
 
@@ -64,6 +64,35 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         takes_snapshot = options.command in SNAPSHOT_COMMANDS
         options.interval = SNAPSHOT_READ_INTERVAL_SECONDS if takes_snapshot else DEFAULT_READ_INTERVAL_SECONDS
     return options
+
+
+class _Parser(argparse.ArgumentParser):
+    """Options may be anywhere between the arguments, as for programs that use getopt_long(3). By itself argparse gives
+    an optional argument its value before the next option, or never: ``fix vm1 RULE --dry-run ens224``."""
+
+    _is_intermixed = False
+    """`parse_known_intermixed_args` calls `parse_known_args`."""
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        has_commands = any(isinstance(action, argparse._SubParsersAction) for action in self._actions)
+        if self._is_intermixed or has_commands or "--" in args:
+            return super().parse_known_args(args, namespace)
+        self._is_intermixed = True
+        try:
+            found, unknown = self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_intermixed = False
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._near_option(unknown)}")
+        return found, unknown
+
+    def _near_option(self, words: Sequence[str]) -> str:
+        """`` (did you mean --format?)`` for the first of `words`."""
+        from difflib import get_close_matches
+
+        option = words[0].partition("=")[0]
+        near = get_close_matches(option, self._option_string_actions, n=1) if option.startswith("--") else []
+        return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _first_word(arguments: Sequence[str]) -> str | None:
@@ -104,7 +133,7 @@ def make_hosts_parser() -> argparse.ArgumentParser:
 
 
 def _top_level_parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="nictop",
         usage="nictop [OPTIONS] [HOST ...]\n       nictop COMMAND [OPTIONS] [HOST ...]",
         description="Live diagnosis of virtual NICs: why one is down or slow, and how to fix it.",

@@ -20,7 +20,7 @@ from nictop.errors import HostUnreachable, NictopError
 if TYPE_CHECKING:
     from nictop.hosts.observe import Answer, Step
     from nictop.hosts.session import HostSession
-    from nictop.hosts.specification import Host
+    from nictop.hosts.specification import Configuration, Host
     from nictop.model.snapshot import Snapshot
     from nictop.model.window import RatesWindow
     from nictop.recording.reader import Recording
@@ -30,6 +30,7 @@ NOT_RECORDED_MESSAGE = "no data of this host at this time of the recording"
 
 NEAR = 0.8
 """Likeness (`difflib`) of a word and the command that was meant."""
+RECORDING_SUFFIX = ".nictop"
 SSH_CONFIGURATION_FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
 HOST_FILES = (*SSH_CONFIGURATION_FILES, "~/.ssh/known_hosts", "/etc/hosts")
 MAX_HOST_FILE_BYTES = 1 << 20
@@ -59,22 +60,56 @@ def add_lldp_option(parser: argparse.ArgumentParser) -> None:
 
 def wanted_hosts(arguments: Sequence[str]) -> tuple[Host, ...]:
     """The hosts on the command line; this one if there are none. Raises NictopError, also for an argument that is not a
-    known host but nearly a command: nictop would try to resolve it for ever."""
-    from nictop.hosts.specification import LOCAL, Host, configuration_path, read_configuration, requested_hosts
+    known host but a file, or nearly a command: nictop would try to resolve it for ever."""
+    from nictop.hosts.specification import LOCAL, Host, configuration_path, read_configuration
 
     if not arguments:
         return (Host(os.uname().nodename, LOCAL),)
-    configuration = read_configuration(configuration_path(os.environ))
-    for word in arguments:
-        if word in configuration.hosts or word in configuration.groups or word in SUMMARIES or not word.isalpha():
+    return named_hosts(arguments, read_configuration(configuration_path(os.environ)))
+
+
+def named_hosts(words: Sequence[str], configuration: Configuration) -> tuple[Host, ...]:
+    """The hosts that these words mean. Raises NictopError as `wanted_hosts` does."""
+    from nictop.hosts.specification import requested_hosts
+
+    for word in words:
+        if word in configuration.hosts or word in configuration.groups or word in SUMMARIES:
             continue
-        meant = _near_command(word)
+        if _is_file(word) and not _is_known_host(word):
+            raise _file_error(word)
+        meant = _near_command(word) if word.isalpha() else ""
         if meant and not _is_known_host(word):
             raise NictopError(
                 f'unknown command or host "{word}". Did you mean "{meant}"?',
                 f"for a host of this name: nictop USER@{word}",
             )
-    return requested_hosts(arguments, configuration)
+    return requested_hosts(words, configuration)
+
+
+def _is_file(word: str) -> bool:
+    """It is an existing file, or is written like the name of a recording. A directory may have the name of a host."""
+    return looks_like_recording(word) or os.path.isfile(word)
+
+
+def looks_like_recording(word: str) -> bool:
+    """It is written like a path or the name of a recording; ``USER@x.nictop`` is a host."""
+    return "/" in word or (word.endswith(RECORDING_SUFFIX) and "@" not in word)
+
+
+def _file_error(word: str) -> NictopError:
+    """What is wrong with a file where a host is expected."""
+    from nictop.recording.file.open import open_for_reading
+    from nictop.recording.reader import Recording
+
+    os.close(open_for_reading(word))  # RecordingError: there is no such file, or it cannot be read
+    if looks_like_recording(word):
+        Recording.open(word).close()  # RecordingError: why it is none
+        return NictopError(
+            f"{word} is a recording, not a host", "nictop replay FILE opens it; show, check and report read it too"
+        )
+    return NictopError(
+        f"{word} is a file, not a host, and not a recording of nictop", f"for a host of this name: nictop USER@{word}"
+    )
 
 
 def _near_command(word: str) -> str:
@@ -205,7 +240,7 @@ def recording_path(options: argparse.Namespace) -> str | None:
         return None
     from nictop.recording.file.open import is_recording
 
-    files = [argument for argument in arguments if "/" in argument or is_recording(argument)]
+    files = [argument for argument in arguments if is_recording(argument) or _is_missing_recording(argument)]
     if options.at is not None and not arguments:
         raise NictopError("--at needs a recording", "nictop show FILE --at TIME")
     if options.at is None and not files:
@@ -215,6 +250,11 @@ def recording_path(options: argparse.Namespace) -> str | None:
             "a recording cannot be combined with hosts or another recording", "give one recording, or hosts"
         )
     return arguments[0]
+
+
+def _is_missing_recording(word: str) -> bool:
+    """It looks like one: `Recording.open` says why it is none."""
+    return looks_like_recording(word) and not _is_known_host(word)
 
 
 def read_recorded_hosts(path: str, time_text: str | None) -> tuple[Answer, ...]:

@@ -47,9 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         options = parse(sys.argv[1:] if arguments is None else arguments)
+        command = importlib.import_module(f"nictop.cli.commands.{options.command or 'live'}")
+        code: int = command.run(options)
     except SystemExit as end:  # --help, --version, an invalid option: argparse has printed it
         if sys.stdout is not None:
             sys.stdout.flush()
         return end.code if isinstance(end.code, int) else 2
-    code: int = importlib.import_module(f"nictop.cli.commands.{options.command or 'live'}").run(options)
     return code

@@ -15,6 +15,7 @@ from nictop.errors import NictopError
 
 if TYPE_CHECKING:
     from nictop.model.text.glyphs import Glyphs
+    from nictop.report.findings.text import Paint
 
 
 def write_text(text: str, options: argparse.Namespace) -> int:
@@ -49,6 +50,38 @@ def _glyphs_of(stream: TextIO | None) -> Glyphs:
 
     encoding = (stream.encoding or "") if stream is not None else ""
     return UNICODE if encoding.lower().replace("-", "").startswith("utf") else ASCII
+
+
+SGR_OF_ROLE = {
+    "critical": "1;31",
+    "warning": "1;33",
+    "info": "1;36",
+    "command": "1",
+    "good": "32",
+    "warn": "33",
+    "bad": "31",
+}
+"""Role (`report.findings.text.Paint`) → parameters of the escape sequence Select Graphic Rendition: the 16 colours
+that every terminal has. Each severity is also a mark and a word."""
+
+
+def painter() -> Paint:
+    """Makes the colours of a text for stdout; `plain` if that is not a terminal, cannot show them (TERM=dumb), or
+    NO_COLOR is set."""
+    from nictop.report.findings.text import plain
+
+    return _colored if _takes_colors(sys.stdout) else plain
+
+
+def _colored(role: str, line: str) -> str:
+    sgr = SGR_OF_ROLE.get(role)
+    return line if sgr is None else f"\x1b[{sgr}m{line}\x1b[0m"
+
+
+def _takes_colors(stream: TextIO | None) -> bool:
+    if stream is None or not stream.isatty():
+        return False
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 def terminal_columns() -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from nictop.cli import SUMMARIES
 from nictop.cli.arguments import parse
+from nictop.cli.main import main
 
 
 @pytest.mark.parametrize(
@@ -64,3 +66,83 @@ def test_help_always_lists_the_commands(line: str, capsys: pytest.CaptureFixture
         parse(line.split())
     assert end.value.code == 0
     assert "check " in capsys.readouterr().out
+
+
+# --------------------------------------------------------------------------------------- options between arguments
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("fix vm1 RULE --dry-run ens224", {"host": "vm1", "rule": "RULE", "subject": "ens224", "dry_run": True}),
+        ("fix --dry-run vm1 --number 2 RULE", {"host": "vm1", "rule": "RULE", "subject": None, "number": 2}),
+        ("check vm1 --watch 5 vm2 --strict vm3", {"hosts": ["vm1", "vm2", "vm3"], "watch": 5.0, "strict": True}),
+        ("vm1 --sudo vm2", {"hosts": ["vm1", "vm2"], "sudo": True}),
+        ("changes --last 3 vm1", {"host": "vm1", "last": 3}),
+        ("compare a --format json b", {"results": ["a", "b"], "format": "json"}),
+        ("traffic vm1 --time 3 vm2", {"client": "vm1", "server": "vm2", "time": "3"}),
+        ("record a.nictop --time 5 vm1 --sudo vm2", {"file": "a.nictop", "hosts": ["vm1", "vm2"], "time": 5.0}),
+        ("setup vm1 queues --dry-run ens256 4", {"nic": "ens256", "number": 4, "dry_run": True}),
+        ("setup --keep-within 9 vm1 --yes queues ens256 4", {"number": 4, "yes": 1, "keep_within": 9.0}),
+        ("setup vm1 queues ens256 4", {"yes": 0, "dry_run": False, "script": False, "keep_within": 30.0}),
+        ("compare -- -a b", {"results": ["-a", "b"]}),
+    ],
+)
+def test_options_may_be_between_arguments(line: str, values: dict[str, object]) -> None:
+    options = vars(parse(line.split()))
+    assert {name: options[name] for name in values} == values
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (
+            "check vm1 --formt json",
+            "nictop check: error: unrecognized arguments: --formt json (did you mean --format?)",
+        ),
+        ("fix vm1 RULE ens224 ens225", "nictop fix: error: unrecognized arguments: ens225"),
+        ("fix vm1 --dry-run", "nictop fix: error: the following arguments are required: RULE"),
+    ],
+)
+def test_the_command_with_wrong_arguments_is_named(
+    line: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        parse(line.split())
+    assert end.value.code == 2
+    assert capsys.readouterr().err.endswith(f"{sentence}\n")
+
+
+# ------------------------------------------------------------------------------------------------------------- help
+
+
+def printed_by(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    code = main(arguments)
+    return code, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_help_prints_what_the_option_prints(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = printed_by("help", name, capsys=capsys)
+    assert shown == printed_by(name, "--help", capsys=capsys)
+    assert shown[0] == 0 and shown[1].startswith(f"usage: nictop {name} ")
+
+
+def test_help_of_nictop_and_of_a_job(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed_by("help", capsys=capsys) == printed_by("--help", capsys=capsys)
+    job = printed_by("help", "setup", "queues", capsys=capsys)
+    assert job == printed_by("setup", "vm1", "queues", "--help", capsys=capsys)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("nothing",), "invalid choice: 'nothing'"),
+        (("show", "queues"), "nictop show has no jobs"),
+        (("setup", "nothing"), "invalid choice: 'nothing'"),
+    ],
+)
+def test_help_of_what_does_not_exist(words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(("help", *words)) == 2
+    streams = capsys.readouterr()
+    assert streams.out == "" and sentence in streams.err

@@ -96,6 +96,65 @@ def test_what_cannot_be_a_command_is_a_host(word: str, tmp_path: Path) -> None:
     assert "stdout is not a terminal" in call_main(word, HOME=str(tmp_path)).stderr
 
 
+# ------------------------------------------------------------------------------------------ files instead of hosts
+
+DEMO = str(Path(nictop.__file__).parent / "recording" / "demo.nictop")
+NOT_THERE = "cannot read nofile.nictop: No such file or directory"
+FILES_FOR = {
+    "": "{}",
+    "show": "{}",
+    "check": "{}",
+    "report": "{} -o -",
+    "drops": "{}",
+    "metrics": "{}",
+    "record": "new.nictop {}",
+    "fix": "{} profile_is_generated",
+    "setup": "{} led eth0 --allow-changes",
+    "traffic": "vm1 {}",
+    "path": "{} vm1",
+}
+"""Command → its arguments with a file in the place of a host."""
+
+
+@pytest.mark.parametrize("command", FILES_FOR)
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        ("nofile.nictop", NOT_THERE),
+        ("./nofile", "nofile"),
+        ("empty.nictop", "empty.nictop is empty"),
+        ("folder.nictop", "folder.nictop is not a regular file"),
+        ("cut.nictop", "cut.nictop is not a nictop recording"),
+        ("notes.txt", "notes.txt"),
+    ],
+)
+def test_a_file_that_is_no_recording_is_told_as_that(
+    command: str, word: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not resolved as a host, which takes time and blames its spelling."""
+    (tmp_path / "empty.nictop").touch()
+    (tmp_path / "folder.nictop").mkdir()
+    (tmp_path / "cut.nictop").write_bytes(Path(DEMO).read_bytes()[:3])
+    (tmp_path / "notes.txt").write_text("text")
+    monkeypatch.chdir(tmp_path)
+    done = call_main(*f"{command} {FILES_FOR[command].format(word)}".split(), HOME=str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr and "resolve" not in done.stderr
+
+
+@pytest.mark.parametrize("command", sorted({*FILES_FOR} - {"show", "check", "report"}))
+def test_a_recording_is_no_host(command: str, tmp_path: Path) -> None:
+    done = call_main(*f"{command} {FILES_FOR[command].format(DEMO)}".split(), HOME=str(tmp_path))
+    assert done.returncode == 2 and f"{DEMO} is a recording, not a host" in done.stderr
+
+
+@pytest.mark.parametrize("word", ["root@nofile.nictop", "folder"])
+def test_what_may_be_a_host_is_one(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert "stdout is not a terminal" in call_main(word, HOME=str(tmp_path)).stderr
+
+
 # -------------------------------------------------------------------------------------------- before anything runs
 
 

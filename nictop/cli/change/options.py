@@ -21,21 +21,26 @@ EXIT_CODES = (
 
 
 def add_change_options(parser: argparse.ArgumentParser) -> None:
-    """Those of both commands."""
+    """Those of both commands, and of the jobs of ``setup``: without them no attribute is set, so that a job does not
+    reset what precedes its name."""
     add_access_options(parser)
     add_allow_changes(parser)
     parser.add_argument(
         "--dry-run",
         action="store_true",
+        default=argparse.SUPPRESS,
         help="print the plan (current and new values) and exit; needs no --allow-changes",
     )
     parser.add_argument(
-        "--script", action="store_true", help="print the commands as a shell script and exit; needs no --allow-changes"
+        "--script",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="print the commands as a shell script and exit; needs no --allow-changes",
     )
     parser.add_argument(
         "--yes",
         action="count",
-        default=0,
+        default=argparse.SUPPRESS,
         help=(
             "do not ask for confirmation; keep the change if the host still answers. Given twice: also if it affects "
             "the link of an SSH connection or default route"
@@ -44,13 +49,17 @@ def add_change_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-within",
         type=_keep_within,
-        default=DEFAULT_KEEP_SECONDS,
+        default=argparse.SUPPRESS,
         metavar="SECONDS",
         help=(
             f"seconds until rollback without confirmation, {MIN_KEEP_SECONDS:g} to {MAX_KEEP_SECONDS:g} (default "
             f"{DEFAULT_KEEP_SECONDS:g})"
         ),
     )
+
+
+def set_change_defaults(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(dry_run=False, script=False, yes=0, keep_within=DEFAULT_KEEP_SECONDS)
 
 
 def allowed_by(options: argparse.Namespace, host: Host) -> bool:

@@ -91,7 +91,9 @@ def run(options: argparse.Namespace) -> int:
         output.write(check_markdown(hosts, diagnosis, unreachable, skipped=options.skipped))
     else:
         glyphs, width = output.glyphs_for(options), output.terminal_columns()
-        text = check.check_text(hosts, diagnosis, width, unreachable, skipped=options.skipped, glyphs=glyphs)
+        text = check.check_text(
+            hosts, diagnosis, width, unreachable, skipped=options.skipped, glyphs=glyphs, paint=output.painter()
+        )
         output.write_text(text, options)
     if unreachable:
         return HostUnreachable.exit_code

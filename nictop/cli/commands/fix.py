@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import argparse
 
-from nictop.cli.change.options import EXIT_CODES, add_change_options, allowed_by, hosts_of
-from nictop.errors import NictopError
+from nictop.cli.change.options import EXIT_CODES, add_change_options, allowed_by, hosts_of, set_change_defaults
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,14 +48,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="value of the placeholder <NAME> in the commands (repeatable)",
     )
+    set_change_defaults(parser)
     add_change_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    from nictop.rules import RULES
+    from nictop.report.findings.rule_pages import rule_named
 
-    if options.rule not in RULES:
-        raise NictopError(f"unknown rule: {options.rule}", "nictop check --explain lists all rules")
+    rule_named(options.rule)
     host, *beside = hosts_of(options.host, options.beside)
     allowed = allowed_by(options, host)
     from nictop.cli.change.run import run_fix

@@ -136,10 +136,11 @@ def _print(report: PathReport, options: argparse.Namespace) -> int:
 def _test(options: argparse.Namespace) -> PathReport:
     import asyncio
 
+    from nictop.cli.hosts import named_hosts
     from nictop.cli.traffic.hosts import one_host, sessions_of
     from nictop.hosts.observe import HOSTS_TIMEOUT
     from nictop.hosts.session import running
-    from nictop.hosts.specification import configuration_path, read_configuration, requested_hosts
+    from nictop.hosts.specification import configuration_path, read_configuration
     from nictop.traffic.path.result import PathRequest
     from nictop.traffic.path.session import PathSession
     from nictop.traffic.plan.quantities import parse_whole_number
@@ -149,7 +150,7 @@ def _test(options: argparse.Namespace) -> PathReport:
         raise NictopError(f"--port must be 1 to 65535, not {port}")
     known = read_configuration(configuration_path(os.environ))
     hosts = [one_host(options.host, "first host", known), one_host(options.peer, "second host", known)]
-    observed = requested_hosts(options.observe, known) if options.observe else ()
+    observed = named_hosts(options.observe, known) if options.observe else ()
     request = PathRequest(
         hosts[0].label,
         hosts[1].label,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from nictop.cli import output
 from nictop.cli.arguments import MAX_WATCH_SECONDS, MIN_WATCH_SECONDS, add_access_options, watch_seconds
-from nictop.cli.hosts import add_time_option
+from nictop.cli.hosts import RECORDING_SUFFIX, add_time_option
 from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def classify_subjects(words: Sequence[str]) -> Subjects:
     path_tests: list[StoredPath] = []
     stored: tuple[list[StoredRun], list[StoredPath]] | None = None
     for word in words:
-        if is_recording(word):
+        if is_recording(word) or word.endswith(RECORDING_SUFFIX):
             recordings.append(word)
             continue
         if _is_file(word):

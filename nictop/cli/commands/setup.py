@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 from nictop.cli.arguments import add_common_options
-from nictop.cli.change.options import EXIT_CODES, add_change_options, allowed_by, hosts_of
+from nictop.cli.change.options import EXIT_CODES, add_change_options, allowed_by, hosts_of, set_change_defaults
 
 MAX_SETUP_NUMBER = 65535
 DEFAULT_LED_SECONDS = 10
@@ -22,6 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = f"Options of a job: nictop setup HOST JOB --help. {EXIT_CODES}"
     parser.add_argument("host", metavar="HOST", help="host as for nictop check; local: this host")
+    set_change_defaults(parser)
+    add_change_options(parser)
     jobs = parser.add_subparsers(dest="job", metavar="JOB", title="jobs", required=True)
 
     address = _job(

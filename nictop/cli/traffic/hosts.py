@@ -7,10 +7,11 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 
+from nictop.cli.hosts import named_hosts
 from nictop.errors import NictopError
 from nictop.hosts.connect import connect
 from nictop.hosts.session import HostSession
-from nictop.hosts.specification import Configuration, Host, configuration_path, read_configuration, requested_hosts
+from nictop.hosts.specification import Configuration, Host, configuration_path, read_configuration
 from nictop.model.text.terminal import clean
 from nictop.traffic.plan.request import RunRequest
 
@@ -23,14 +24,14 @@ def run_hosts(options: argparse.Namespace, request: RunRequest) -> tuple[tuple[H
     a word that is not a host, and for an end that means several."""
     known = read_configuration(configuration_path(os.environ))
     names = [one_host(request.client, "client", known).label, one_host(request.server, "server", known).label]
-    every = requested_hosts([request.client, request.server, *options.observe], known)
+    every = named_hosts([request.client, request.server, *options.observe], known)
     observers = tuple(host.label for host in every if host.label not in names)
     return every, replace(request, client=names[0], server=names[1], observers=observers)
 
 
 def one_host(word: str, side: str, known: Configuration) -> Host:
     """The host that a word means. Raises NictopError if it is not a host, or means several."""
-    meant = requested_hosts([word], known)
+    meant = named_hosts([word], known)
     if len(meant) != 1:
         raise NictopError(f"{clean(word)} is a group of {len(meant)} hosts; a test has one {side}")
     return meant[0]

@@ -19,7 +19,7 @@ from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.words import kernel_text
 from nictop.report.facts.hosts import UnreachableHost
-from nictop.report.findings.text import finding_lines, labelled
+from nictop.report.findings.text import Paint, finding_lines, labelled, plain
 from nictop.report.text_table import layout_width
 from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, HostFacts, Severity, Skipped
 from nictop.rules.fixes.commands import Step
@@ -127,18 +127,21 @@ def check_text(
     *,
     skipped: bool = False,
     glyphs: Glyphs = UNICODE,
+    paint: Paint = plain,
 ) -> str:
     """Hosts, findings with their commands, and how many checks ran; at most `room` cells (40 to 200) per line unless a
     word of a command is wider, with a final newline. `skipped`: list the skipped checks. `glyphs`: for the marks; the
-    caller encodes the other text (`Glyphs.encode`)."""
+    caller encodes the other text (`Glyphs.encode`). `paint`: makes the colours."""
     room = layout_width(room)
     lines = [part for host in hosts for part in wrap(checked_host_text(checked_host(host)), room)]
-    lines += [part for host in unreachable for part in wrap(unreachable_host_text(host), room)]
+    lines += [paint("bad", part) for host in unreachable for part in wrap(unreachable_host_text(host), room)]
     for finding in diagnosis.findings:
-        lines += ["", *finding_lines(finding, room, len(hosts) > 1, glyphs)]
+        lines += ["", *finding_lines(finding, room, len(hosts) > 1, glyphs, paint)]
     unread = [host.host for host in unreachable]
-    verdict = all_clear(diagnosis, unread=unread, named=False, glyphs=glyphs)[0] if hosts else NO_HOST_ANSWERED
-    lines += ["", *wrap(verdict, room)]
+    verdict, tone = (NO_HOST_ANSWERED, "bad")
+    if hosts:
+        verdict, tone = all_clear(diagnosis, unread=unread, named=False, glyphs=glyphs)
+    lines += ["", *(paint(tone, part) for part in wrap(verdict, room))]
     lines += _skipped_lines(diagnosis, room, len(hosts) > 1) if skipped else _skipped_reasons(diagnosis, room)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from nictop.model.text.glyphs import Glyphs
@@ -13,35 +13,46 @@ from nictop.rules.wording import SEVERITY_LABELS, command_lines, headline, place
 
 FINDING_LABEL_CELLS = 8
 
+Paint = Callable[[str, str], str]
+"""(role, line) → the line as it is printed. Roles: a severity, ``command``, and the tones of a verdict."""
+
+
+def plain(role: str, line: str) -> str:
+    """`Paint` without colours."""
+    return line
+
+
 labelled = partial(labelled_lines, label_cells=FINDING_LABEL_CELLS, indent=2)
 
 
-def finding_lines(finding: Finding, room: int, several: bool, glyphs: Glyphs) -> Iterator[str]:
+def finding_lines(finding: Finding, room: int, several: bool, glyphs: Glyphs, paint: Paint = plain) -> Iterator[str]:
     """A finding with its evidence and commands. `several`: with the name of its host."""
     mark = severity_mark(finding.severity, glyphs=glyphs)
     word = SEVERITY_LABELS[finding.severity].word
     title = headline(finding, several_hosts=several)
-    yield from labelled(f"{mark} {word}", title, room, indent=0, label_cells=len(word) + 2)
+    for line in labelled(f"{mark} {word}", title, room, indent=0, label_cells=len(word) + 2):
+        yield paint(finding.severity, line)
     for number, one in enumerate(finding.evidence):
         text = f"{one.what}: {one.value} ({one.source})" if one.source else f"{one.what}: {one.value}"
         yield from labelled("" if number else "evidence", text, room)
     yield from labelled("why", finding.why, room)
     for fix in finding.fixes:
-        yield from _fix_lines(finding, fix, room)
+        yield from _fix_lines(finding, fix, room, paint)
     yield from labelled("rule", finding.rule, room)
 
 
-def _fix_lines(finding: Finding, fix: Fix, room: int) -> Iterator[str]:
+def _fix_lines(finding: Finding, fix: Fix, room: int, paint: Paint) -> Iterator[str]:
     yield from labelled("fix", f"{fix.title} ({place_text(finding.host, fix)})", room)
-    yield from _command_lines(fix.commands, fix, room)
+    yield from _command_lines(fix.commands, fix, room, paint)
     if fix.note:
         yield from labelled("", fix.note, room)
     if fix.undo:
         yield from labelled("", "undo:", room)
-        yield from _command_lines(fix.undo, fix, room)
+        yield from _command_lines(fix.undo, fix, room, paint)
 
 
-def _command_lines(steps: Iterable[Step], fix: Fix, room: int) -> Iterator[str]:
+def _command_lines(steps: Iterable[Step], fix: Fix, room: int, paint: Paint) -> Iterator[str]:
     indent = " " * (FINDING_LABEL_CELLS + 5)
     for step in steps:
-        yield from (indent + part for part in command_lines(step, room - len(indent), where=fix.where, cut=False))
+        for part in command_lines(step, room - len(indent), where=fix.where, cut=False):
+            yield indent + paint("command", part)

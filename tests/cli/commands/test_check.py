@@ -22,10 +22,11 @@ from nictop.rules.finding import Cause
 from nictop.rules.fixes.commands import stored_line
 from nictop.wire.source import SourceState
 from tests.cli.commands.test_report import check as matches_schema
-from tests.cli.test_main import run
+from tests.cli.test_main import DEMO, ROOT, run
 from tests.support.findings import RENAME, finding, host_of_case, lines_of_case
 from tests.support.rule_cases import host_facts
 from tests.support.sources import ScriptedSource
+from tests.support.terminal import ESCAPES, TerminalProgram
 
 HOSTILE = "ev\x1b[2J\u202eil[/x]\n`网`|<b>*_#"
 
@@ -50,6 +51,30 @@ def hostile() -> Diagnosis:
         host=HOSTILE, subject=HOSTILE, title=HOSTILE, why=HOSTILE, evidence=(Evidence(*[HOSTILE] * 3),), fixes=(fix,)
     )
     return Diagnosis((found,), (Skipped("a_rule", HOSTILE, HOSTILE, HOSTILE),))
+
+
+def drawn_on_terminal(**environment: str) -> str:
+    """``nictop check`` of the demo on a terminal."""
+    known = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    command = [sys.executable, "-m", "nictop", "check", DEMO]
+    with TerminalProgram(command, ROOT, {**known, "TERM": "xterm", **environment}, (120, 30)) as program:
+        assert program.wait_for_end() == 1
+        return program.output.decode()
+
+
+def test_severities_and_commands_have_colors_on_a_terminal() -> None:
+    text = drawn_on_terminal()
+    assert "\x1b[1;31m✖ critical alma-load-002 ens224: DHCP failed" in text
+    assert "\x1b[1mnmcli con mod uuid " in text
+    plain = run("check", DEMO).stdout
+    assert "critical" in plain and "\x1b" not in plain
+    assert ESCAPES.sub("", text).splitlines() == plain.splitlines()  # a pipe has 120 columns too
+
+
+@pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"TERM": ""}])
+def test_no_colors_where_they_are_not_wanted_or_not_known(environment: dict[str, str]) -> None:
+    text = drawn_on_terminal(**environment)
+    assert "critical" in text and "\x1b" not in text
 
 
 def test_hosts_are_asked_before_the_rules_are_imported() -> None:
