@@ -499,7 +499,7 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     ("words", "code", "expected"),
     [
         (("fix",), 2, "required"),
-        (("fix", "local", "no_such_rule"), 2, "unknown rule: no_such_rule"),
+        (("fix", "local", "no_such_rule"), 2, "unknown rule: 'no_such_rule'"),
         (("fix", "local", RULE), 2, "changes are disabled for local"),
         (("fix", "local", RULE, "--keep-within", "4"), 2, "5 to 600"),
         (("fix", "local", RULE, "--fill", "x"), 2, "NAME=VALUE"),
