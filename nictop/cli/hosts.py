@@ -34,6 +34,8 @@ RECORDING_SUFFIX = ".nictop"
 SSH_CONFIGURATION_FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
 HOST_FILES = (*SSH_CONFIGURATION_FILES, "~/.ssh/known_hosts", "/etc/hosts")
 MAX_HOST_FILE_BYTES = 1 << 20
+MAX_PRINTED_TROUBLES = 3
+"""Of one host."""
 MAX_INCLUDED_FILES = 64
 """Of one Include of ssh_config(5)."""
 
@@ -203,11 +205,27 @@ def observe_hosts(
             sessions.append(HostSession(host, source, watch_devices=True))
         importing = asyncio.ensure_future(_import(modules, sessions))
         try:
-            return await observe_all(sessions, interval=options.interval, seconds=seconds, timeout=timeout, last=last)
+            answers = await observe_all(
+                sessions, interval=options.interval, seconds=seconds, timeout=timeout, last=last
+            )
+            _print_troubles(answers)
+            return answers
         finally:
             importing.cancel()
 
     return asyncio.run(observed())
+
+
+def _print_troubles(answers: Iterable[Answer]) -> None:
+    """What is to be known about the connection to a host, and what its probe could not do."""
+    from nictop.cli.output import print_status
+    from nictop.hosts.observe import Unreachable
+    from nictop.model.text.terminal import clean
+
+    for answer in answers:
+        if not isinstance(answer, Unreachable):
+            for trouble in answer[0].troubles[-MAX_PRINTED_TROUBLES:]:
+                print_status(f"{clean(answer[0].host)}: {clean(trouble.message)}")
 
 
 async def _import(modules: Sequence[str], sessions: Sequence[HostSession]) -> None:

@@ -41,6 +41,12 @@ def last_line(text: str) -> str:
     return lines[-1] if lines else ""
 
 
+def last_words(output: bytes) -> str:
+    """The last line with a letter or digit: a mark below an error, and the rest of a prompt, say nothing."""
+    lines = output.decode("utf-8", "replace").splitlines()
+    return last_line("\n".join(line for line in lines[-50:] if any(map(str.isalnum, line))))
+
+
 def unreachable_error(error: OSError, address: str) -> HostUnreachable:
     """The error for an OSError of connect(2) or the resolver. `address`: as the user wrote it."""
     if isinstance(error, socket.gaierror):

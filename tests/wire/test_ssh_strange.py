@@ -387,7 +387,7 @@ async def test_failing_shell_reports_its_stderr(tmp_path: Path) -> None:
 
     async with serving(tmp_path, act) as there:
         message = await failure(SshSource(there), "failed")
-        assert "cannot start Python on" in message and "restricted" in message
+        assert "before nictop's command was run" in message and "restricted shell" in message
 
 
 async def test_account_without_shell(tmp_path: Path) -> None:
@@ -409,6 +409,7 @@ async def test_hanging_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             return 115.1 if isinstance(probe, remote_probe.RemoteProbe) and probe._stderr else 100.0
 
     monkeypatch.setattr(remote_probe, "STARTUP_TIMEOUT", 15.0)
+    monkeypatch.setattr(remote_probe, "LATE_END_TIMEOUT", 0.0)
     monkeypatch.setattr(remote_probe, "PING_SECONDS", 0.1)
     monkeypatch.setattr(remote_probe, "time", Clock)
 
@@ -418,7 +419,7 @@ async def test_hanging_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     async with serving(tmp_path, act) as there:
         source = SshSource(there)
         message = await failure(source)
-        assert "the login shell did not start Python within 15 s" in message and "waiting for a lock" in message
+        assert "the login shell did not run nictop's command within 15 s" in message and "waiting for a lock" in message
 
 
 async def test_silent_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

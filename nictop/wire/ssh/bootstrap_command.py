@@ -6,9 +6,13 @@ replaced by the next one with exec. Python reads the number of bytes of stdin th
 
 A python3 in PATH that is new enough is used; otherwise python3.N from new to old, platform-python (RHEL 8), and python.
 
+The first line of stdin is for everything else that may read it: a shell that a start-up file executes, or that sshd
+runs instead of the command, ends itself there, and runs nothing of what follows.
+
 The answer is one line: a marker made of two random strings, which the command contains in the opposite order (so that
 an echo of the command is not an answer), then ``ready 3.11.2 a70d0d0a`` (version, magic number of its byte code), or
-``old 2.7.5 yum`` (version or "none", package manager of the host).
+``old 2.7.5 yum`` (version or "none", package manager of the host). A line with the marker and ``shell`` precedes it:
+the login shell has run the command.
 An ESXi host answers ``esxi 7.0.3``: Python is not started there, even if it has one. Output before the marker is
 ignored.
 """
@@ -30,6 +34,12 @@ SOURCES_TIMEOUT = 15
 MAX_NOISE_BYTES = 64 * 1024
 """Bytes that login shells may print before the marker."""
 
+NOT_A_SHELL_STATUS = 97
+FIRST_LINE = b"exit %d\n" % NOT_A_SHELL_STATUS
+"""Every shell understands it, and most menus. The Python that was meant to read it skips it."""
+INPUT_LOST_STATUS = 98
+"""Exit status of that Python if the sources are not what was sent."""
+
 INSTALL_COMMANDS = {
     "dnf": "dnf install python3",
     "yum": "yum install python3",
@@ -47,7 +57,7 @@ _OTHER_PYTHONS = " ".join(
     ]
 )
 _SHELL = (
-    'test "$(uname)" = VMkernel && echo && echo "$4-$3 esxi $(uname -r)" && exit; '
+    'echo; echo "$4-$3 shell"; test "$(uname)" = VMkernel && echo && echo "$4-$3 esxi $(uname -r)" && exit; '
     'test -z "$NICTOP_FOUND" && command -v python3 >/dev/null 2>&1 && exec python3 -I -S -c "$2" "$@"; '
     f"for python in {_OTHER_PYTHONS}; do command -v $python >/dev/null 2>&1 && "
     f'$python -I -S -c "import sys; sys.exit(sys.version_info < {MIN_REMOTE_PYTHON})" </dev/null >/dev/null 2>&1 && '
@@ -68,7 +78,13 @@ _PYTHON = (
     "mark = '%s-%s ready ' % (sys.argv[4], sys.argv[3]) + '%d.%d.%d' % sys.version_info[:3]; "
     "mark += ' ' + sys.modules['_frozen_importlib_external'].MAGIC_NUMBER.hex(); "
     "os.write(1, (chr(10) + mark + chr(10)).encode()); "
-    "exec(zlib.decompress(io.BufferedReader(io.FileIO(0, closefd=False), 1).read(int(sys.argv[5])))); "
+    "stdin = io.BufferedReader(io.FileIO(0, closefd=False), 1); "
+    f"line = stdin.read({len(FIRST_LINE)}); is_first = line == b'{FIRST_LINE.decode().strip()}' + bytes([10]); "
+    "is_first or os.write(2, ('%s-%s input' % (sys.argv[4], sys.argv[3])).encode()); "
+    "line = line[is_first * len(line):]; "
+    f"sys.excepthook = lambda *_: os._exit({INPUT_LOST_STATUS}); "
+    "source = zlib.decompress(line + stdin.read(int(sys.argv[5]) - len(line))); "
+    "sys.excepthook = sys.__excepthook__; exec(source); "
     "sys.exit(run_probe(int(sys.argv[6]), sys.argv[7:]))"
 )
 """A buffer of one byte reads exactly the requested bytes: the frames that follow stay in stdin."""
@@ -96,6 +112,16 @@ class RemoteCommand:
         words += [str(self.start), str(self.frames), *self.arguments]
         rights = {"": [], "quiet": ["sudo", "-n", "--"], "password": ["sudo", "-S", "-p", self.prompt, "--"]}[sudo]
         return " ".join(["exec", *map(shlex.quote, [*rights, *words])])
+
+    @property
+    def shell_mark(self) -> bytes:
+        """The line that the shell prints."""
+        return f"{self.second}-{self.first} shell".encode()
+
+    @property
+    def input_mark(self) -> bytes:
+        """What Python writes to stderr if the first line of stdin was read by another program."""
+        return f"{self.second}-{self.first} input".encode()
 
     def is_from_esxi(self, noise: bytes) -> bool:
         """The marker of an ESXi host is in `noise`."""

@@ -34,6 +34,7 @@ from typing import TypeGuard
 
 from nictop.errors import NictopError
 from nictop.probe.inventory.collect import READERS
+from nictop.wire.ssh.bootstrap_command import FIRST_LINE
 
 FIRST_MODULE = "nictop.probe.protocol.hello"
 RUNNING_MODULES = ("nictop.probe.__main__", "nictop.probe.counters.reader")
@@ -92,8 +93,8 @@ class Bundle:
 
     @property
     def first(self) -> bytes:
-        """The bootstrap module and the frame for the first counters."""
-        return self.start + self._first
+        """What is sent with the command: `FIRST_LINE`, the bootstrap module and the frame for the first counters."""
+        return FIRST_LINE + self.start + self._first
 
     @property
     def rest(self) -> bytes:

@@ -85,6 +85,8 @@ class Connection:
 
     def __init__(self) -> None:
         self.hops: list[asyncssh.SSHClientConnection] = []
+        self.seconds = 0.0
+        """How long the slowest hop took, without the time in which the user was asked something."""
 
     @property
     def ssh(self) -> asyncssh.SSHClientConnection:
@@ -247,6 +249,7 @@ class _Hop:
                         "the host may be overloaded, or the port is not that of sshd",
                     )
             is_taken = True
+            self._connection.seconds = max(self._connection.seconds, spent)
             return work.result()
         finally:
             if not work.done():

@@ -15,16 +15,26 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from nictop.errors import HostUnreachable, NictopError
-from nictop.probe.records import Line, Request
+from nictop.probe.records import Line, Request, Trouble
 from nictop.wire.budget import HostBudget
 from nictop.wire.codec import ProtocolMismatch, encode_request
-from nictop.wire.errors import PermanentError, TransientError, last_line, sanitize
+from nictop.wire.errors import PermanentError, TransientError, last_words, sanitize
 from nictop.wire.inbox import Inbox
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import MAX_ANSWER_ATTEMPTS, Credentials, Question
-from nictop.wire.ssh.bootstrap_command import MAX_NOISE_BYTES, RemoteCommand
+from nictop.wire.ssh.bootstrap_command import FIRST_LINE, MAX_NOISE_BYTES, RemoteCommand
 from nictop.wire.ssh.bundle import Bundle
 from nictop.wire.ssh.channel import STDERR_DATATYPE, open_channel
+from nictop.wire.ssh.exit_reason import (
+    INPUT_NOTICE,
+    SHELL_HINT,
+    Ending,
+    Reached,
+    exit_reason,
+    late_reason,
+    oom_reason,
+    slow_notice,
+)
 from nictop.wire.ssh.ping_clock import PingClock
 from nictop.wire.timeout import with_timeout
 
@@ -42,10 +52,15 @@ MAX_UNANSWERED_PINGS = 4
 """Pings in a row without any received data after which the host counts as gone."""
 STARTUP_TIMEOUT = 15.0
 """Seconds from the command to the marker (login shells may be slow), and from the marker to the hello."""
+KERNEL_LOG_TIMEOUT = 3.0
+"""Seconds for a look into the kernel log of a host on which the probe was killed."""
 MAX_REMOTE_STDERR_BYTES = 2000
 """Bytes of stderr that are stored."""
 REMOTE_END_TIMEOUT = 0.5
 """Seconds that the probe may take to end after the end of its stdin."""
+LATE_END_TIMEOUT = 2.0
+"""Seconds that a command which did not answer may take to end after the end of its stdin: if something has read what
+Python was to read, it ends then."""
 
 Rights = Literal["", "quiet", "password"]
 ProbeItem = Line | SourceState
@@ -70,6 +85,15 @@ class RemoteProbe:
         self.inbox = Inbox(budget, self._resume)
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self._noise: bytearray | None = bytearray()
+        """Output before the marker of Python; None: that was received."""
+        self._shell_ran = False
+        """The marker of the shell was received."""
+        self._notices: list[str] = []
+        """What is to be told after the hello."""
+        self._started_at: float | None = None
+        """CLOCK_MONOTONIC of the host in its hello; None: there was no hello yet."""
+        self._is_late = False
+        """It was given up, as it did not answer in time."""
         self._is_complete = False
         """All sources have been sent; requests may follow."""
         self._stderr = bytearray()
@@ -99,8 +123,15 @@ class RemoteProbe:
         elif self._noise is None:
             self._queued_requests += encode_request(request)
 
+    def tell(self, notice: str) -> None:
+        """Report this as trouble of the host after the hello; "": nothing."""
+        if notice:
+            self._notices.append(notice)
+
     async def next(self) -> ProbeItem | None:
         """The next item; None at the end."""
+        if self._notices and self._started_at is not None:
+            return Line(trouble=Trouble(self._started_at, self._notices.pop(0)))
         try:
             while (item := await self.inbox.next()) is not None:
                 line = self._with_clock(item) if isinstance(item, Line) else item
@@ -126,7 +157,7 @@ class RemoteProbe:
         if line.clock is not None:
             return None
         if line.hello is not None:
-            self.pid = line.hello.pid
+            self.pid, self._started_at = line.hello.pid, line.hello.monotonic
             self._ping()
         return line
 
@@ -185,6 +216,9 @@ class RemoteProbe:
     def _receive_stderr(self, data: bytes) -> None:
         self._stderr = (self._stderr + data)[-MAX_REMOTE_STDERR_BYTES:]
         self.inbox.put(b"", other_bytes=len(data))
+        if self.command.input_mark in self._stderr:
+            self._stderr = self._stderr.replace(self.command.input_mark, b"")
+            self.tell(INPUT_NOTICE)
         if self.rights == "password" and self._noise is not None:
             prompt = self.command.prompt.encode()
             if prompt in self._stderr:
@@ -196,12 +230,15 @@ class RemoteProbe:
         self._noise += data
         noise = bytes(self._noise[: 2 * MAX_NOISE_BYTES])
         found = self.command.parse_answer(noise)
+        self._shell_ran = self._shell_ran or self.command.shell_mark in noise
         self.is_esxi = found is None and self.command.is_from_esxi(noise)
         if self.is_esxi:
             self._fail(PermanentError(f"{sanitize(self._host)} is an ESXi host"))
         elif found is not None:
             self._noise = None
             self._stderr.clear()
+            seconds = time.monotonic() - self._stage_started
+            self.tell(slow_notice("the login shell", seconds, STARTUP_TIMEOUT, SHELL_HINT))
             self._stage_started = time.monotonic()
             if self.rights == "password":
                 self._write(self._bundle.first)
@@ -277,12 +314,18 @@ class RemoteProbe:
             elif self._credentials.open_questions:
                 self._stage_started = time.monotonic()
             elif time.monotonic() - self._stage_started > STARTUP_TIMEOUT:
-                stage = "the login shell did not start Python" if self._noise is not None else "no data from the probe"
-                self._fail(
-                    TransientError(
-                        f"{sanitize(self._host)}: {stage} within {STARTUP_TIMEOUT:g} s", self._last_stderr_line()
-                    )
-                )
+                await self._give_up_start()
+
+    async def _give_up_start(self) -> None:
+        """The time to start is over. The end of its stdin ends a command that reads it: how it ends is the reason, if
+        its input was read by another program."""
+        self._is_late = True
+        if self._channel is not None:
+            with contextlib.suppress(OSError):
+                self._channel.write_eof()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await with_timeout(LATE_END_TIMEOUT, self._is_gone.wait())
+        self._fail(self._exit_reason(None))
 
     async def _send_password(self) -> None:
         question = Question("sudo", self._host, f"sudo password for {sanitize(self._host)}")
@@ -302,14 +345,33 @@ class RemoteProbe:
     # ------------------------------------------------------------------------------- the end
 
     @property
+    def _reached(self) -> Reached:
+        if self._noise is None:
+            return "python"
+        return "shell" if self._shell_ran else "nothing"
+
+    @property
     def needs_password(self) -> bool:
         """sudo ended without starting the command, and a user can be asked for the password."""
-        return self.rights == "quiet" and self._noise is not None and self._status == 1 and self._credentials.can_ask
+        is_refused = self.rights == "quiet" and self._reached == "nothing" and self._status == 1
+        return is_refused and self._credentials.can_ask
 
     @property
     def lacks_sudo(self) -> bool:
         """The shell did not find sudo."""
-        return bool(self.rights) and self._noise is not None and self._status == 127
+        return bool(self.rights) and self._reached == "nothing" and self._status == 127
+
+    async def explain_kill(self, ssh: asyncssh.SSHClientConnection) -> None:
+        """If it was killed, look for it in the kernel log of the host: the kernel names each process that it ends for
+        want of memory."""
+        import asyncssh
+
+        if self._ending().killed_by != "KILL" or self.pid <= 1:
+            return
+        command = f"dmesg 2>/dev/null | grep 'Killed process {self.pid} ' | tail -n 1"
+        with contextlib.suppress(asyncio.TimeoutError, asyncssh.Error, OSError):
+            found = await with_timeout(KERNEL_LOG_TIMEOUT, ssh.run(command, request_pty=False, stdin=asyncssh.DEVNULL))
+            self.error = oom_reason(self._ending(), str(found.stdout or "")) or self.error
 
     def _fail(self, error: HostUnreachable) -> None:
         if self.error is None:
@@ -317,22 +379,27 @@ class RemoteProbe:
         self._ended = True
         self.inbox.close()
 
-    def _last_stderr_line(self) -> str:
-        return last_line(self._stderr.decode("utf-8", "replace"))
+    def _ending(self) -> Ending:
+        printed = bytes(self._noise or b"").replace(self.command.shell_mark, b"")
+        detail = last_words(bytes(self._stderr)) or last_words(printed)
+        has_echo = FIRST_LINE.strip() in printed or FIRST_LINE.strip() in self._stderr
+        return Ending(
+            sanitize(self._host),
+            self._reached,
+            self._status,
+            sanitize(self._signal),
+            "" if has_echo else detail,
+            has_echo,
+            bool(self.rights),
+        )
 
     def _exit_reason(self, error: Exception | None) -> HostUnreachable:
-        host, detail = sanitize(self._host), self._last_stderr_line()
-        if self._signal:
-            return TransientError(f"the probe on {host} was killed by {sanitize(self._signal)}", detail)
-        if error is not None and self._status is None:
-            return TransientError(f"connection to {host} lost: {sanitize(str(error))}")
-        if self._noise is not None and self._status is not None:
-            detail = detail or last_line(self._noise.decode("utf-8", "replace")) or f"status {self._status}"
-            if self.rights:
-                return PermanentError(f"sudo failed on {host}: {detail}", "omit --sudo, or check sudoers there")
-            return PermanentError(f"cannot start Python on {host}: {detail}", "try ssh, and python3 -V there")
-        status = "without an exit status" if self._status is None else f"with status {self._status}"
-        return TransientError(f"the probe on {host} ended {status}" + (f": {detail}" if detail else ""))
+        end = self._ending()
+        if self._is_late and not end.has_lost_input:
+            return late_reason(end, STARTUP_TIMEOUT)
+        if error is not None and self._status is None and not self._signal:
+            return TransientError(f"connection to {end.host} lost: {sanitize(str(error))}")
+        return exit_reason(end)
 
     def spawn(self, work: Any) -> None:
         task = asyncio.ensure_future(work)

@@ -20,6 +20,7 @@ from nictop.wire.ssh.authentication import Ask, Credentials
 from nictop.wire.ssh.bootstrap_command import RemoteCommand
 from nictop.wire.ssh.bundle import Bundle, bundle
 from nictop.wire.ssh.connection import CONNECT_TIMEOUT, Connection, SshTarget, connect
+from nictop.wire.ssh.exit_reason import LOGIN_HINT, slow_notice
 from nictop.wire.ssh.host_keys import Policy
 from nictop.wire.ssh.remote_probe import HEARTBEAT_SECONDS, RemoteProbe, Rights
 from nictop.wire.timeout import with_timeout
@@ -84,6 +85,7 @@ class SshSource(ReconnectingSource):
                     probe = await self._unless_closed(self._started("password"))
                     continue
                 if item is None:
+                    await self._explain_end(probe)
                     break
                 if isinstance(item, Line) and item.clock is not None:
                     self.clock = item.clock
@@ -125,6 +127,7 @@ class SshSource(ReconnectingSource):
         arguments += self._options
         command = RemoteCommand(arguments, len(packed.start), len(packed.frames))
         probe = self._probe = RemoteProbe(command, packed, self._target.name, self._answers, self._budget)
+        probe.tell(slow_notice("the login", self._connection.seconds, self._timeout, LOGIN_HINT))
         settings = replace(self._settings, interval=None)
         await probe.start(self._connection.ssh, rights, [settings] if settings != Request() else [])
         return probe
@@ -142,6 +145,10 @@ class SshSource(ReconnectingSource):
         except (asyncio.TimeoutError, asyncssh.Error, OSError):
             return False
         return str(found.stdout or "").strip() == "VMkernel"
+
+    async def _explain_end(self, probe: RemoteProbe | EsxiProbe) -> None:
+        if isinstance(probe, RemoteProbe) and self._connection.hops and not self._closed.is_set():
+            await probe.explain_kill(self._connection.ssh)
 
     def _packed(self) -> Bundle:
         return bundle(allow_changes=self._target.allow_changes)
