@@ -214,13 +214,20 @@ class _Run:
 
     def exit_error(self) -> HostUnreachable:
         """Why it ended, with the last line that it wrote to stderr."""
-        reason = self._reason
+        reason, hint = self._reason, ""
         code = self.process.returncode
         if not reason:
-            reason = f"the probe {exit_text(code)}"
+            reason, hint = f"the probe {exit_text(code)}", _kill_hint(code)
         lines = self._stderr.decode("utf-8", "replace").strip().splitlines()
         message = f"{reason}: {lines[-1].strip()}" if lines else reason
-        return PermanentError(message) if self._fatal else TransientError(message)
+        return PermanentError(message) if self._fatal else TransientError(message, hint)
+
+
+def _kill_hint(code: int | None) -> str:
+    """What to do if it was killed; "" otherwise."""
+    from nictop.wire.ssh.exit_reason import KILL_HINT
+
+    return KILL_HINT if code == -signal.SIGKILL else ""
 
 
 def probe_command(python: str, *arguments: str) -> list[str]:

@@ -57,7 +57,8 @@ async def open_channel(
         )
     except asyncssh.ChannelOpenError as error:
         raise PermanentError(
-            f"{host} refuses to run commands: {sanitize(error.reason)}", "check ForceCommand in its sshd_config"
+            f"{host} refuses to run commands: {sanitize(error.reason)}",
+            "check MaxSessions and ForceCommand in its sshd_config",
         ) from None
     except (asyncssh.Error, OSError) as error:
         raise TransientError(f"{host} closed the connection: {sanitize(str(error))}") from None
