@@ -45,6 +45,7 @@ from nictop.probe.records import (
     LldpNeighbour,
     Trouble,
 )
+from nictop.report.facts.names import add_names, add_names_to_schema
 from nictop.report.text_table import layout_width
 
 SHOW_LABEL_CELLS = 15
@@ -110,15 +111,21 @@ def show_document(snapshot: Snapshot) -> ShowDocument:
     )
 
 
+def show_values(snapshot: Snapshot) -> dict[str, Any]:
+    """The document as JSON values, with names beside the numbers (`report.facts.names`); keys of mappings by number are
+    strings."""
+    return add_names(msgspec.to_builtins(show_document(snapshot), str_keys=True), snapshot)
+
+
 def show_json(snapshot: Snapshot) -> str:
-    """The document as indented ASCII JSON with a final newline; keys of mappings by number are strings."""
-    return json.dumps(msgspec.to_builtins(show_document(snapshot), str_keys=True), indent=2) + "\n"
+    """The document as indented ASCII JSON with a final newline."""
+    return json.dumps(show_values(snapshot), indent=2) + "\n"
 
 
 def show_schema() -> str:
     """JSON schema (draft 2020-12) of that document, made from the record types, with a final newline."""
     schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    schema.update(msgspec.json.schema(ShowDocument))
+    schema.update(add_names_to_schema(msgspec.json.schema(ShowDocument)))
     return json.dumps(schema, indent=2) + "\n"
 
 

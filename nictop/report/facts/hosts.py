@@ -16,7 +16,8 @@ import msgspec
 from nictop import __version__
 from nictop.hosts.observe import Answer, Unreachable
 from nictop.model.facts import clean, wrap
-from nictop.report.facts.host import ShowDocument, show_document, show_text
+from nictop.report.facts.host import ShowDocument, show_text, show_values
+from nictop.report.facts.names import add_names_to_schema
 from nictop.report.text_table import layout_width
 
 SECTION_RULE = "─"
@@ -39,7 +40,7 @@ class HostsDocument:
     nictop: str
     """Version of the program that wrote it."""
     hosts: tuple[Any, ...]
-    """In the order of the command line: a `ShowDocument` or an `UnreachableHost` of each."""
+    """In the order of the command line: a `ShowDocument` with names or an `UnreachableHost` of each."""
 
 
 def hosts_document(answers: Sequence[Answer]) -> HostsDocument:
@@ -52,15 +53,15 @@ def unreachable_hosts(answers: Sequence[Answer]) -> tuple[UnreachableHost, ...]:
     return tuple(UnreachableHost(one.host, one.sentence) for one in answers if isinstance(one, Unreachable))
 
 
-def _document(answer: Answer) -> ShowDocument | UnreachableHost:
+def _document(answer: Answer) -> dict[str, Any] | UnreachableHost:
     if isinstance(answer, Unreachable):
         return UnreachableHost(answer.host, answer.sentence)
-    return show_document(answer[0])
+    return show_values(answer[0])
 
 
 def hosts_json(answers: Sequence[Answer]) -> str:
-    """The document as indented ASCII JSON with a final newline; keys of mappings by number are strings."""
-    return json.dumps(msgspec.to_builtins(hosts_document(answers), str_keys=True), indent=2) + "\n"
+    """The document as indented ASCII JSON with a final newline."""
+    return json.dumps(msgspec.to_builtins(hosts_document(answers)), indent=2) + "\n"
 
 
 def hosts_schema() -> str:
@@ -68,6 +69,7 @@ def hosts_schema() -> str:
     (document, known, unreachable), parts = msgspec.json.schema_components(
         (HostsDocument, ShowDocument, UnreachableHost), ref_template="#/$defs/{name}"
     )
+    add_names_to_schema({"$defs": parts})
     parts["HostsDocument"]["properties"]["hosts"]["items"] = {"anyOf": [known, unreachable]}
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **document, "$defs": parts}
     return json.dumps(schema, indent=2) + "\n"

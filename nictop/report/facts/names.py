@@ -1,0 +1,171 @@
+"""Names beside the numbers by which the records of a host refer to each other, for the JSON of ``nictop show``.
+
+Pure: takes the document of one host as JSON values, and its schema. Numbers and keys stay as they are:
+
+- ``"master": 7`` is followed by ``"master_name": "bond0"``;
+- a record in a mapping by number gets ``"name"``: ``"rates": {"links": {"2": {"name": "ens224", …}}}``;
+- a mapping of anything else is followed by one of names: ``"driver": {"2": […]}, "driver_names": {"2": "ens224"}``;
+- in the rates, ``driver_counters`` has the counters of `driver` by their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from nictop.model.snapshot import Snapshot
+
+Json = dict[str, Any]
+Kind = Literal["links", "threads", "interrupts"]
+
+LINK_FIELDS = frozenset({"ifindex", "master", "lower", "active_port", "primary", "unbound", "target", "links"})
+"""Fields with the ifindex of a link, or with a list of them."""
+MAPPINGS: Mapping[str, Kind] = {
+    "links": "links",
+    "queues": "links",
+    "driver": "links",
+    "channels": "links",
+    "vfs": "links",
+    "queue_maps": "links",
+    "lldp": "links",
+    "networkd": "links",
+    "devices": "links",
+    "nics": "links",
+    "threads": "threads",
+    "interrupts": "interrupts",
+}
+"""Field with a mapping by number → what the numbers are."""
+FOREIGN_FIELD = "lower_namespace"
+"""If it is set, `lower` is the ifindex of a link in another network namespace."""
+
+NAME_SCHEMA: Json = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+NAMES_SCHEMA: Json = {"type": "object", "additionalProperties": {"type": "string"}}
+
+
+@dataclass(frozen=True)
+class Names:
+    """Number → name of the links, threads and interrupts of one host."""
+
+    links: Mapping[str, str]
+    threads: Mapping[str, str]
+    interrupts: Mapping[str, str]
+
+
+def names_of(snapshot: Snapshot) -> Names:
+    inventory = snapshot.inventory
+    return Names(
+        {str(ifindex): link.name for ifindex, link in snapshot.links.items()},
+        {str(one.tid): one.name for one in inventory.threads} if inventory is not None else {},
+        {str(one.number): ", ".join(one.actions) for one in inventory.interrupts} if inventory is not None else {},
+    )
+
+
+def add_names(document: Json, snapshot: Snapshot) -> Json:
+    """The document of a host with names beside the numbers."""
+    named: Json = _record(document, names_of(snapshot))
+    if document.get("rates") is not None:
+        named["rates"]["driver_counters"] = _driver_counters(document["rates"]["driver"], snapshot)
+    return named
+
+
+def _value(value: Any, names: Names) -> Any:
+    if isinstance(value, list):
+        return [_value(one, names) for one in value]
+    return _record(value, names) if isinstance(value, dict) else value
+
+
+def _record(record: Json, names: Names) -> Json:
+    found: Json = {}
+    for name, value in record.items():
+        if name in MAPPINGS and _is_by_number(value):
+            found.update(_mapping(name, value, names))
+            continue
+        found[name] = _value(value, names)
+        if name in LINK_FIELDS and not _has_name(name, record):
+            found.update(_link_names(name, value, record, names))
+    return found
+
+
+def _has_name(field: str, record: Json) -> bool:
+    """The record is the link itself."""
+    return field == "ifindex" and "name" in record
+
+
+def _link_names(field: str, value: Any, record: Json, names: Names) -> Iterator[tuple[str, Any]]:
+    if _is_number(value):
+        is_foreign = field == "lower" and record.get(FOREIGN_FIELD) is not None
+        yield f"{field}_name", None if is_foreign else names.links.get(str(value))
+    elif value and isinstance(value, list) and all(map(_is_number, value)):
+        yield f"{field}_names", [names.links.get(str(one)) for one in value]
+
+
+def _mapping(field: str, mapping: Json, names: Names) -> Iterator[tuple[str, Any]]:
+    known = getattr(names, MAPPINGS[field])
+    if all(map(_is_record, mapping.values())):
+        yield field, {number: {"name": known.get(number), **_record(one, names)} for number, one in mapping.items()}
+        return
+    yield field, {number: _value(one, names) for number, one in mapping.items()}
+    yield f"{field}_names", {number: known[number] for number in mapping if number in known}
+
+
+def _is_by_number(value: Any) -> bool:
+    return bool(value) and isinstance(value, dict) and all(map(str.isdigit, value))
+
+
+def _is_record(value: Any) -> bool:
+    return bool(value) and isinstance(value, dict) and not _is_by_number(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _driver_counters(rates: Json, snapshot: Snapshot) -> Json:
+    """Name of the link → name of the counter → per second."""
+    found: Json = {}
+    for ifindex, values in rates.items():
+        link = snapshot.links.get(int(ifindex))
+        if link is not None and link.ethtool is not None and link.ethtool.driver_counter_names:
+            found[link.name] = dict(zip(link.ethtool.driver_counter_names, values, strict=False))
+    return found
+
+
+# ----------------------------------------------------------------------------------------------------------- schema
+
+
+def add_names_to_schema(schema: Json) -> Json:
+    """The schema of such a document, from that without names."""
+    parts: Json = schema["$defs"]
+    for part in list(parts.values()):
+        properties: Json = part.get("properties", {})
+        for name, value in list(properties.items()):
+            if name in MAPPINGS and "additionalProperties" in value:
+                properties.update(_mapping_name_schemas(name, value["additionalProperties"], parts))
+            elif name in LINK_FIELDS and not _has_name(name, properties):
+                properties.update(_link_name_schemas(name, value))
+    parts["Rates"]["properties"]["driver_counters"] = {
+        "type": "object",
+        "description": "Name of the link, then of the driver's counter: per second.",
+        "additionalProperties": {
+            "type": "object",
+            "additionalProperties": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+        },
+    }
+    return schema
+
+
+def _mapping_name_schemas(name: str, values: Json, parts: Json) -> Iterator[tuple[str, Json]]:
+    """If the values of the mapping are records, they have the name themselves."""
+    if "$ref" in values:
+        parts[values["$ref"].rpartition("/")[2]]["properties"].setdefault("name", NAME_SCHEMA)
+    else:
+        yield f"{name}_names", NAMES_SCHEMA
+
+
+def _link_name_schemas(name: str, value: Json) -> Iterator[tuple[str, Json]]:
+    kinds = [one.get("type") for one in value.get("anyOf", [value])]
+    if "integer" in kinds:
+        yield f"{name}_name", NAME_SCHEMA
+    elif "array" in kinds:
+        yield f"{name}_names", {"type": "array", "items": NAME_SCHEMA}
