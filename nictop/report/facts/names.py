@@ -36,6 +36,8 @@ MAPPINGS: Mapping[str, Kind] = {
     "interrupts": "interrupts",
 }
 """Field with a mapping by number → what the numbers are."""
+NOT_A_REFERENCE = {"ifindex": "name", "target": "priority"}
+"""Field → field of the records in which it is something else: the link itself, and the priority of a policy rule."""
 FOREIGN_FIELD = "lower_namespace"
 """If it is set, `lower` is the ifindex of a link in another network namespace."""
 
@@ -70,7 +72,7 @@ def add_names(document: Json, snapshot: Snapshot) -> Json:
 
 
 def _value(value: Any, names: Names) -> Any:
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_value(one, names) for one in value]
     return _record(value, names) if isinstance(value, dict) else value
 
@@ -82,21 +84,21 @@ def _record(record: Json, names: Names) -> Json:
             found.update(_mapping(name, value, names))
             continue
         found[name] = _value(value, names)
-        if name in LINK_FIELDS and not _has_name(name, record):
+        if _is_reference(name, record):
             found.update(_link_names(name, value, record, names))
     return found
 
 
-def _has_name(field: str, record: Json) -> bool:
-    """The record is the link itself."""
-    return field == "ifindex" and "name" in record
+def _is_reference(field: str, record: Json) -> bool:
+    """In this record, or schema of one, the field means a link."""
+    return field in LINK_FIELDS and NOT_A_REFERENCE.get(field) not in record
 
 
 def _link_names(field: str, value: Any, record: Json, names: Names) -> Iterator[tuple[str, Any]]:
     if _is_number(value):
         is_foreign = field == "lower" and record.get(FOREIGN_FIELD) is not None
         yield f"{field}_name", None if is_foreign else names.links.get(str(value))
-    elif value and isinstance(value, list) and all(map(_is_number, value)):
+    elif value and isinstance(value, (list, tuple)) and all(map(_is_number, value)):
         yield f"{field}_names", [names.links.get(str(one)) for one in value]
 
 
@@ -142,7 +144,7 @@ def add_names_to_schema(schema: Json) -> Json:
         for name, value in list(properties.items()):
             if name in MAPPINGS and "additionalProperties" in value:
                 properties.update(_mapping_name_schemas(name, value["additionalProperties"], parts))
-            elif name in LINK_FIELDS and not _has_name(name, properties):
+            elif _is_reference(name, properties):
                 properties.update(_link_name_schemas(name, value))
     parts["Rates"]["properties"]["driver_counters"] = {
         "type": "object",
