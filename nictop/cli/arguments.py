@@ -22,6 +22,9 @@ SNAPSHOT_COMMANDS, SNAPSHOT_READ_INTERVAL_SECONDS = ("show", "check", "report"),
 MIN_WATCH_SECONDS, MAX_WATCH_SECONDS = 1.0, 60.0
 """How long the rates of a host are observed before they are printed."""
 
+NEAR_OPTION = 0.8
+"""Likeness (`difflib`) of an option and the one that was meant."""
+
 HOST_FORMS = "[label=][user@]host[:port], local, or a name from ~/.ssh/config or nictop's config.toml"
 HOSTS_HELP = f"{HOST_FORMS}; default: this host"
 EXAMPLES = """\
@@ -91,7 +94,11 @@ class _Parser(argparse.ArgumentParser):
         from difflib import get_close_matches
 
         option = words[0].partition("=")[0]
-        near = get_close_matches(option, self._option_string_actions, n=1) if option.startswith("--") else []
+        near = (
+            get_close_matches(option, self._option_string_actions, n=1, cutoff=NEAR_OPTION)
+            if option.startswith("--")
+            else []
+        )
         return f" (did you mean {near[0]}?)" if near else ""
 
 

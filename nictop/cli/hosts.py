@@ -246,7 +246,9 @@ def reached_hosts(answers: Iterable[Answer], *, require_all: bool = True) -> lis
         if not isinstance(answer, Unreachable):
             found.append(answer)
         elif require_all:
-            raise HostUnreachable(f"{answer.host}: {answer.sentence}")
+            error = HostUnreachable(f"{answer.host}: {answer.sentence}")
+            error.exit_code = answer.exit_code
+            raise error
     return found
 
 

@@ -15,6 +15,12 @@ OWNERS_SECONDS = 5.0
 """How long the search for processes is waited for after the first rates."""
 
 
+class NoSuchInterface(HostUnreachable):
+    """The host was reached, but has no such NIC."""
+
+    exit_code = 2
+
+
 class ReadConnections:
     """`nic`: name of the NIC; "": the one with the most traffic."""
 
@@ -24,13 +30,13 @@ class ReadConnections:
         self._rates_at: float | None = None
 
     async def __call__(self, session: HostSession, snapshot: Snapshot) -> bool:
-        """Whether there are rates, and the processes are known as far as that is possible. Raises HostUnreachable if
+        """Whether there are rates, and the processes are known as far as that is possible. Raises NoSuchInterface if
         the host has no such NIC."""
         if not self._links:
             link = chosen_nic(snapshot, self._nic)
             if link is None:
                 names = ", ".join(clean(one.name) for one in snapshot.links.values())
-                raise HostUnreachable(f"{session.name}: no interface {clean(self._nic)}: {names}")
+                raise NoSuchInterface(f"{session.name}: no interface {clean(self._nic)}: {names}")
             self._links = requested_links(link.ifindex, snapshot.links)
             await session.request(Request(connections=self._links))
         found = snapshot.connections

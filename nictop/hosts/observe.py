@@ -111,6 +111,8 @@ class Unreachable:
     """Its name."""
     sentence: str
     """Why, and what to do next."""
+    exit_code: int = HostUnreachable.exit_code
+    """That of commands; another one if it was reached, but has not what was asked for."""
 
 
 Answer = tuple[Snapshot, RatesWindow] | Unreachable
@@ -133,7 +135,7 @@ async def observe_all(
             try:
                 return await observe(session, interval=interval, seconds=seconds, timeout=timeout, last=last)
             except HostUnreachable as error:
-                return Unreachable(session.name, error.message.removeprefix(f"{session.name}: "))
+                return Unreachable(session.name, error.message.removeprefix(f"{session.name}: "), error.exit_code)
 
     return tuple(await asyncio.gather(*map(answer, sessions)))
 

@@ -155,6 +155,11 @@ def test_what_may_be_a_host_is_one(word: str, tmp_path: Path, monkeypatch: pytes
     assert "stdout is not a terminal" in call_main(word, HOME=str(tmp_path)).stderr
 
 
+def test_the_log_without_changes_of_a_host(tmp_path: Path) -> None:
+    done = call_main("changes", "vm9", HOME=str(tmp_path), XDG_STATE_HOME=str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "no changes of vm9 in the log\n")
+
+
 # -------------------------------------------------------------------------------------------- before anything runs
 
 

@@ -107,6 +107,11 @@ def test_json_has_hosts_in_order_and_matches_the_schema() -> None:
         assert set(schema["$defs"][kind]["required"]) <= set(host) <= set(schema["$defs"][kind]["properties"])
 
 
+def test_a_host_that_was_reached_is_not_called_unreachable() -> None:
+    text = hosts_text([Unreachable("vm3", "no interface eth9: lo", 2), GONE], 80)
+    assert "vm3 · not shown\nno interface eth9: lo\n" in text and "vm3 · unreachable\n" in text
+
+
 def test_no_control_character_reaches_the_terminal() -> None:
     hostile = Unreachable(HOSTILE, HOSTILE)
     for text in (hosts_text([hostile], 80), hosts_json([hostile])):

@@ -23,6 +23,7 @@ def run(options: argparse.Namespace) -> int:
 
     from nictop.changes.audit_log import log_path, read_log
     from nictop.changes.wording import log_lines
+    from nictop.model.text.terminal import clean
 
     log = read_log(log_path(os.environ))
     found = tuple(one for one in log.changes if options.host in (None, one.host))
@@ -35,7 +36,8 @@ def run(options: argparse.Namespace) -> int:
 
         return output.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")  # ASCII: it contains text of hosts
     if not found and not log.unreadable:
-        output.print_status("no changes in the log")
+        of_host = f" of {clean(options.host)}" if options.host is not None else ""
+        output.print_status(f"no changes{of_host} in the log")
         return 0
     return output.write_text(
         "".join(f"{line}\n" for line in log_lines(replace(log, changes=found), output.terminal_columns())), options

@@ -59,12 +59,12 @@ def _show_connections(options: argparse.Namespace) -> int:
     from functools import partial
 
     from nictop.hosts.connections import ReadConnections
+    from nictop.hosts.observe import Unreachable
 
     modules = ("nictop.report.facts.connections",)
     found = observe_hosts(options, modules=modules, last=[partial(ReadConnections, options.nic or "")])
     nic = (options.nic or "") if recording_path(options) is not None else ""
     from nictop.report.facts import connections as show
-    from nictop.report.facts.hosts import unreachable_hosts
 
     if not options.hosts:
         reached_hosts(found)
@@ -72,4 +72,4 @@ def _show_connections(options: argparse.Namespace) -> int:
         output.write(show.connections_json(found, nic))
     else:
         output.write_text(show.connections_text(found, output.terminal_columns(), nic), options)
-    return HostUnreachable.exit_code if unreachable_hosts(found) else 0
+    return max((one.exit_code for one in found if isinstance(one, Unreachable)), default=0)

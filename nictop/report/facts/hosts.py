@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from nictop import __version__
+from nictop.errors import HostUnreachable
 from nictop.hosts.observe import Answer, Unreachable
 from nictop.model.facts import clean, wrap
 from nictop.report.facts.host import ShowDocument, show_text, show_values
@@ -87,6 +88,7 @@ def hosts_text(answers: Sequence[Answer], width: int) -> str:
 
 
 def unreachable_text(answer: Unreachable, width: int) -> str:
-    """Name of the host, and why it could not be reached."""
-    lines = [*wrap(f"{clean(answer.host)} · unreachable", width), *wrap(clean(answer.sentence), width)]
+    """Name of the host, and why it could not be reached, or not be shown."""
+    state = "unreachable" if answer.exit_code == HostUnreachable.exit_code else "not shown"
+    lines = [*wrap(f"{clean(answer.host)} · {state}", width), *wrap(clean(answer.sentence), width)]
     return "\n".join(lines) + "\n"
