@@ -1,9 +1,9 @@
 """The frame of every screen that is not a dialog: tabs, hosts with the timeline of a recording, findings, keys.
 
- nictop │1 Devices│2 Queues 3 CPUs 4 Findings ▲4 5 Hosts 2 6 Traffic ● 7 Results
+ nictop │1 Devices│2 Queues 3 CPUs 4 Findings ▲4 5 Hosts ●2 6 Traffic ● 7 Results
  [● vm1]  ● vm2                                                     every 1 s
 …
- ▲ ens224: no DHCP reply; auto-generated profile "Wired connection 1"     +5 (4)
+ ▲ ens224: no DHCP reply; auto-generated profile "Wired connection 1" +5 (key 4)
  Enter Open  e Set up  y Copy fix                                ? Help  q Quit
 """
 
@@ -24,6 +24,7 @@ from nictop.tui.screens.dialogs.go_to_time import ask_time
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import TONES, Span
 from nictop.tui.widgets.findings.panel import FindingsPanel
+from nictop.tui.widgets.status.host_strip import host_badges
 from nictop.tui.widgets.status.replay_line import ReplayLine
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.tui.widgets.status.tab_line import TabLine
@@ -118,23 +119,20 @@ class FramedScreen(NictopScreen, Screen[None]):
     def _draw_tabs(self) -> None:
         self.query_one(TabLine).show(self.tab, self._badges())
 
-    def _badges(self) -> dict[str, Span]:
-        """What is behind the names of the tabs."""
-        from nictop.rules.wording import SEVERITY_LABELS, severity_mark
+    def _badges(self) -> dict[str, Sequence[Span]]:
+        """What is behind the names of the tabs: ``✖1 ▲4``, ``●3 ✖1``."""
+        from nictop.rules.wording import severity_badges
 
-        nictop, badges = self.nictop, dict[str, Span]()
+        nictop, badges = self.nictop, dict[str, Sequence[Span]]()
         diagnosis = nictop.display.diagnosis
-        urgent = [one for one in diagnosis.findings if one.severity != "info"] if diagnosis is not None else []
-        if urgent:
-            worst = urgent[0].severity
-            tone = TONES[SEVERITY_LABELS[worst].tone]
-            badges["findings"] = (f"{severity_mark(worst, glyphs=self.glyphs)}{len(urgent)}", tone)
+        severities = [one.severity for one in diagnosis.findings] if diagnosis is not None else []
+        badges["findings"] = [(text, TONES[tone]) for text, tone in severity_badges(severities, glyphs=self.glyphs)]
         sessions = nictop.hosts.sessions
-        failed = any(one.snapshot.state == "failed" for one in sessions)
-        if len(sessions) > 1 or failed:
-            badges["hosts"] = (f"{len(sessions)}{' ✖' if failed else ''}", "bad" if failed else "dim")
+        states = [one.status(nictop.now(), nictop.hosts.interval) for one in sessions]
+        if len(sessions) > 1 or "failed" in states:
+            badges["hosts"] = host_badges(states)
         if nictop.traffic.running:
-            badges["traffic"] = ("●", "good")
+            badges["traffic"] = [("●", "good")]
         return badges
 
     def _draw_findings_line(self) -> None:

@@ -21,6 +21,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from nictop.model.facts import wrap
+from nictop.model.text.words import LINK_DOWN, LINK_UP, NO_CARRIER
 from nictop.tui.keys import HELP_KEYS, KEY_GROUPS, KEYS, KEYS_AND_VARIANTS, TABS, key_labels
 from nictop.tui.widgets.base.dialog_frame import PopUp, box_keys
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
@@ -69,9 +70,9 @@ def topics(screen: Screen[object]) -> list[Topic]:
 
 def _marks(glyphs: Glyphs) -> list[tuple[str, str]]:
     return [
-        ("▲", "link up"),
-        ("▽", "up, but no carrier"),
-        ("·", "administratively down"),
+        (LINK_UP, "link up"),
+        (NO_CARRIER, "up, but no carrier"),
+        (LINK_DOWN, "administratively down"),
         (f"{glyphs.critical} {glyphs.warning} {glyphs.note}", "before a name: critical, warning, info"),
         (glyphs.passed, "all checks passed; a finding that is no longer found"),
         (glyphs.skipped, "a skipped check; elsewhere: not known yet, or the counter was reset"),

@@ -6,7 +6,7 @@
 ── pve ───────────────────────────────────────────────────────
  why      pve port 22: connection refused
  HOST      NAME    LINK   …
- vm1       ens192  ▲ 10G
+ vm1       ens192  ↑ 10G
 """
 
 from __future__ import annotations

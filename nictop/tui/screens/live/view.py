@@ -29,7 +29,7 @@ from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
 from nictop.tui.widgets.devices.connections import ConnectionsView
 from nictop.tui.widgets.devices.overview import HostPairs, NicRows
-from nictop.tui.widgets.devices.table import GRAPH, DeviceTable, all_findings_of, device_findings
+from nictop.tui.widgets.devices.table import GRAPH, DeviceTable, all_findings_of, device_findings, is_checked
 from nictop.tui.widgets.devices.view import DevicesView, netdev_of, netdevs_of
 from nictop.tui.widgets.findings.panel import first_fix
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
@@ -222,7 +222,14 @@ class LiveView(FramedScreen):
             self._nics.update(hosts, snapshots, display.diagnosis, self.nictop.now(), virtual=True)
             nics = {row.end.ifindex: row for row in self._nics.rows if row.end.host == self._host}
         findings = device_findings(display.diagnosis, self._host)
-        table.show(snapshot, self.nictop.hosts.session.history, findings, nics, self._peer_names())
+        table.show(
+            snapshot,
+            self.nictop.hosts.session.history,
+            findings,
+            nics,
+            self._peer_names(),
+            is_checked=is_checked(display.diagnosis, snapshot),
+        )
 
     def _peer_names(self) -> dict[int, str]:
         """ifindex → ``vm1 ens3``: NICs of other hosts behind taps of this one, and taps behind its NICs."""

@@ -1,8 +1,8 @@
 """The worst finding in one line, below every view but that of all findings.
 
- ▲ ens224: uses the auto-generated profile "Wired connection 1"                   +5 (5)
+ ▲ ens224: uses the auto-generated profile "Wired connection 1"               +5 (key 4)
 
-``+5``: further findings; ``(5)``: the key that lists all of them.
+``+5``: further findings; ``(key 4)``: lists all of them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from nictop.rules.wording import (
     headline,
     severity_mark,
 )
+from nictop.tui.keys import shown_key
 from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine
 
 NOT_CHECKED_TEXT = "Checks start when the inventory has been read"
-FINDINGS_KEY = "4"
 
 
 def draw_worst_finding(
@@ -34,13 +34,15 @@ def draw_worst_finding(
     notice: str = "",
     several_hosts: bool = False,
     unread: Sequence[str] = (),
+    key: str = "4",
     glyphs: Glyphs = UNICODE,
 ) -> SpanLine:
     """Mark, subject and title of the worst finding and the number of the others, in `cells` cells. `notice`: why the
-    chosen host is not live; it is shown instead of the worst finding. `unread`: names of hosts that are not checked."""
+    chosen host is not live; it is shown instead of the worst finding. `unread`: names of hosts that are not checked.
+    `key`: lists all findings."""
     findings = diagnosis.findings if diagnosis is not None else ()
     others = len(findings) - (0 if notice else 1)
-    more = f" +{others} ({FINDINGS_KEY}) " if others > 0 else f" ({FINDINGS_KEY}) "
+    more = f" +{others} (key {key}) " if others > 0 else f" (key {key}) "
     if notice:
         line: tuple[Span, str] = ((f" {glyphs.warning} ", "warn"), glyphs.text(notice))
     elif diagnosis is None:
@@ -105,7 +107,13 @@ class FindingsPanel(LineView):
         diagnosis, notice, several_hosts, unread = self._content
         cells = self.scrollable_content_region.width
         line = draw_worst_finding(
-            diagnosis, cells, notice=notice, several_hosts=several_hosts, unread=unread, glyphs=self.glyphs
+            diagnosis,
+            cells,
+            notice=notice,
+            several_hosts=several_hosts,
+            unread=unread,
+            key=shown_key(self.app, "findings"),
+            glyphs=self.glyphs,
         )
         self.show_lines([line])
 

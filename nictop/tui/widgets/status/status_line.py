@@ -12,11 +12,12 @@ from time import monotonic
 from textual import events
 from textual.message import Message
 
-from nictop.hosts.session import HostSession, is_silent, whole_seconds
+from nictop.hosts.session import HostSession, is_silent
 from nictop.model.facts import clean, platform_text
 from nictop.model.facts import width as cells
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import Glyphs
+from nictop.model.text.units import whole_seconds
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, cut_spans
 from nictop.tui.widgets.status.host_strip import MARKS, STYLES, HostSpans, draw_hosts
 from nictop.tui.widgets.status.own_cost import OwnCost
