@@ -26,7 +26,7 @@ from nictop.tui.widgets.base.line_view import TONES, Span
 from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.status.host_strip import host_badges
 from nictop.tui.widgets.status.replay_line import ReplayLine
-from nictop.tui.widgets.status.status_line import StatusLine
+from nictop.tui.widgets.status.status_line import CHANGES_ALLOWED, NOTHING_TO_CHANGE, READ_ONLY, StatusLine
 from nictop.tui.widgets.status.tab_line import TabLine
 
 if TYPE_CHECKING:
@@ -106,10 +106,19 @@ class FramedScreen(NictopScreen, Screen[None]):
             paused=nictop.display.paused,
             going=[(self.glyphs.text(text), action) for text, action in self.opener.activity()],
             note=nictop.replay.note if nictop.replay is not None else "",
+            mode=self._mode,
         )
         self.query_one(ReplayLine).redraw()
         self._draw_tabs()
         self._draw_findings_line()
+
+    @property
+    def _mode(self) -> Span:
+        """Whether the chosen host may be changed; of a recording there is nothing to change."""
+        nictop = self.nictop
+        if nictop.replay is not None:
+            return NOTHING_TO_CHANGE
+        return CHANGES_ALLOWED if nictop.changes.allowed(nictop.hosts.chosen) else READ_ONLY
 
     def _update_findings(self) -> None:
         if self.in_sight:
@@ -165,8 +174,11 @@ class FramedScreen(NictopScreen, Screen[None]):
     async def on_tab_line_clicked(self, event: TabLine.Clicked) -> None:
         await self.opener.action_view(event.tab)
 
-    async def on_findings_panel_opened(self) -> None:
-        await self.opener.action_view("findings")
+    async def on_findings_panel_opened(self, event: FindingsPanel.Opened) -> None:
+        if event.finding is None:
+            await self.opener.action_view("findings")
+        else:
+            await self.opener.open_finding(event.finding)
 
     def on_status_line_host_clicked(self, event: StatusLine.HostClicked) -> None:
         self.nictop.hosts.choose(event.name)

@@ -23,7 +23,7 @@ from textual.binding import BindingType
 from textual.widgets import ContentSwitcher
 
 from nictop.probe.records import Request
-from nictop.rules import Fix
+from nictop.rules import Finding, Fix
 from nictop.tui.keys import LIVE_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.live.view import CONNECTIONS, FILTERS, LIVE_TABS, LiveView
@@ -99,6 +99,11 @@ class LiveScreen(LiveView):
         if self._snapshot is not None:
             self.show_devices(self._snapshot)
         self.query_one(DeviceTable).choose_link(ifindex)
+
+    def choose_finding(self, finding: Finding) -> None:
+        """The view is Findings already."""
+        self.query_one(FindingsView).choose(finding)
+        self._draw_findings()
 
     async def action_back(self) -> None:
         """From a finding to all of them, from one device to all of them, from its connections to it; else to

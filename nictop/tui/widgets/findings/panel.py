@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from textual import events
 from textual.message import Message
 
 from nictop.model.facts import fit, width
@@ -24,6 +25,8 @@ from nictop.rules.wording import (
 from nictop.tui.keys import shown_key
 from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine
 
+NUMBER_SPAN = 2
+"""Index of the number of the others among the spans of the line."""
 NOT_CHECKED_TEXT = "Checks start when the inventory has been read"
 
 
@@ -86,7 +89,11 @@ class FindingsPanel(LineView):
     can_focus = False
 
     class Opened(Message):
-        """The list of all findings was requested."""
+        """The finding that is shown was requested; None: the list of all findings."""
+
+        def __init__(self, finding: Finding | None) -> None:
+            super().__init__()
+            self.finding = finding
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -117,5 +124,10 @@ class FindingsPanel(LineView):
         )
         self.show_lines([line])
 
-    def on_click(self) -> None:
-        self.post_message(self.Opened())
+    def on_click(self, event: events.Click) -> None:
+        """On the number of the others: all of them."""
+        diagnosis, notice, _, _ = self._content
+        (line,) = self.lines
+        is_on_number = event.get_content_offset_capture(self).x >= sum(width(text) for text, _ in line[:NUMBER_SPAN])
+        shown = diagnosis.findings[:1] if diagnosis is not None and not notice else ()
+        self.post_message(self.Opened(shown[0] if shown and not is_on_number else None))
