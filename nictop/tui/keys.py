@@ -367,12 +367,12 @@ SET_UP_KEYS: list[BindingType] = [_hidden("enter", "continue", "Continue", id="s
 # ------------------------------------------------------------------------------------------------------------ dialogs
 
 HELP_KEYS: list[BindingType] = [
-    _hide("back", "back", "Close", "clear the filter, or close", priority=True),
+    _hide("back", "dismiss", "Close", priority=True),
     _hide("help", "dismiss", "Close", priority=True),
-    _hide("open", "dismiss", "Close", priority=True),
+    _hide("open", "run", "Run", "run the chosen line", priority=True),
     _hide("quit", "dismiss", "Close", priority=True),
-    _hide("up", "scroll(-1)", "Scroll up"),
-    _hide("down", "scroll(1)", "Scroll down"),
+    _hide("up", "choose(-1)", "Line above"),
+    _hide("down", "choose(1)", "Line below"),
     _hide("page-up", "page(-1)", "Page up"),
     _hide("page-down", "page(1)", "Page down"),
     INTERRUPT,

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -32,6 +32,7 @@ from nictop.tui.widgets.status.tab_line import TabLine
 if TYPE_CHECKING:
     from nictop.model.columns.column import Column
     from nictop.rules import Diagnosis
+    from nictop.tui.filter_help import FilterRows
 
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds; the steps of the keys + and -."""
@@ -70,6 +71,19 @@ class FramedScreen(NictopScreen, Screen[None]):
     def tables(self) -> Mapping[str, Sequence[Column[Any]]]:
         """Name of a table ("" where there is only one) → its columns, for the help."""
         return {}
+
+    @property
+    def sorted_tables(self) -> Collection[str]:
+        """Names of those of `tables` that can be sorted."""
+        return ()
+
+    @property
+    def filter_rows(self) -> FilterRows:
+        """What can be typed into the filter of this screen, for the help."""
+        return ()
+
+    def sort_table(self, column: str) -> None:
+        """Sort the table of `sorted_tables` by the column with this key."""
 
     def on_mount(self) -> None:
         nictop = self.nictop

@@ -16,6 +16,7 @@ The tabs 1 to 4 change the body: devices, the queues of the chosen NIC, its inte
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from typing import ClassVar
 
@@ -201,6 +202,13 @@ class LiveScreen(LiveView):
 
     def action_reverse(self) -> None:
         self._sorted_table.action_reverse()
+
+    @property
+    def sorted_tables(self) -> Collection[str]:
+        return ("",) if self.view in ("body", CONNECTIONS) else ()
+
+    def sort_table(self, column: str) -> None:
+        self._sorted_table.sort_first(column)
 
     @property
     def _sorted_table(self) -> DeviceTable | ConnectionList:

@@ -507,14 +507,15 @@ class DeviceTable(ChoiceView):
         shape = self._layout
         keys = ["", *(column.key for column in shape.columns)]
         place = keys.index(self.order.column) if self.order.column in keys else 0
-        self._sort_first(keys[(place + step) % len(keys)])
+        self.sort_first(keys[(place + step) % len(keys)])
 
     def action_reverse(self) -> None:
         """Of the tree there is no other order."""
         if self.order.column:
             self.sort_by(self.order.column, descending=not self.order.descending)
 
-    def _sort_first(self, key: str) -> None:
+    def sort_first(self, key: str) -> None:
+        """As the first click on its title: numbers begin with the greatest."""
         column = next((one for one in COLUMNS if one.key == key), None)
         self.sort_by(key, descending=column is not None and (column.align == "right" or key == "link"))
 
@@ -529,7 +530,7 @@ class DeviceTable(ChoiceView):
                 if column.key == self.order.column:
                     self.action_reverse()
                 else:
-                    self._sort_first(column.key)
+                    self.sort_first(column.key)
                 return
             left += column.width + 1
 
