@@ -172,6 +172,13 @@ class DeviceTable(ChoiceView):
     class Opened(ChoiceView.Opened):
         """Details of the chosen row were requested."""
 
+    class PageRequested(Message):
+        """The facts of the chosen row are to be scrolled up (-1) or down (1)."""
+
+        def __init__(self, pages: int) -> None:
+            super().__init__()
+            self.pages = pages
+
     class VirtualClicked(Message):
         """The title of the virtual interfaces was clicked."""
 
@@ -493,6 +500,17 @@ class DeviceTable(ChoiceView):
         return spark(both, width, top, glyphs=self.glyphs)
 
     # ------------------------------------------------------------------------------------------- keys and mouse
+
+    @property
+    def is_in_view(self) -> bool:
+        """All of its rows are: the keys that scroll by a page scroll the facts."""
+        return self.virtual_size.height <= self.size.height
+
+    def action_page(self, pages: int) -> None:
+        if self.is_in_view:
+            self.post_message(self.PageRequested(pages))
+        else:
+            super().action_page(pages)
 
     def sort_by(self, column: str, *, descending: bool) -> None:
         """Sort by the present values of a column; "": the tree."""

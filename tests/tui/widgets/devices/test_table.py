@@ -285,3 +285,36 @@ async def test_a_row_that_the_user_has_chosen_stays() -> None:
         chosen = table.chosen
         await screen.show_diagnosis(of_ports(about(4, host="vm1")))
         assert table.chosen == chosen
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+@pytest.mark.parametrize("nics", [3, 40])
+async def test_page_down_scrolls_what_the_hint_says(size: tuple[int, int], nics: int) -> None:
+    links = tuple(link(number + 2, f"eth{number}", bus="pci", device=f"d{number}") for number in range(nics))
+    async with live_screen(size) as screen:
+        await screen.receive(hello(), inventory(*links), counters(1.0, {}))
+        table, facts = screen.app.screen.query_one(DeviceTable), screen.app.screen.query_one(FactsView)
+        assert facts.virtual_size.height > facts.size.height
+        hint = screen.drawn()[facts.region.bottom - 1]
+        before = table.index
+        await screen.press("pagedown")
+        if nics == 3:
+            assert "▾ PgDn" in hint and facts.scroll_offset.y > 0 and table.index == before
+            await screen.press("pageup")
+            assert facts.scroll_offset.y == 0
+        else:
+            assert "▾ Tab PgDn" in hint and facts.scroll_offset.y == 0 and table.index != before
+            await screen.press("tab", "pagedown")
+            assert facts.scroll_offset.y > 0
+            assert "Tab PgDn" not in screen.drawn()[facts.region.bottom - 1]
+
+
+async def test_a_wide_screen_has_the_charts_in_the_rows_below_a_short_table() -> None:
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), inventory(*PORTS), counters(1.0, {}))
+        rows = screen.drawn()
+        table = screen.app.screen.query_one(DeviceTable).region
+        free = [row for row in rows[5 : table.bottom + 20] if not row[: table.width].strip()]
+        panel = screen.app.screen.query_one("#link").region
+        assert any("-60 s" in row[: panel.x] for row in rows) and not any("-60 s" in row[panel.x :] for row in rows)
+        assert len(free) < 12
