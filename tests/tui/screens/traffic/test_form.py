@@ -981,3 +981,21 @@ async def test_what_is_typed_ahead_comes_into_the_field_that_the_key_before_has_
         await screen.settle()
         form = screen.app.screen.query_one(RunForm)
         assert (form.words["time"], form.words["streams"], form.chosen.name) == ("100", "4", "streams")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_the_verdict_on_the_path_is_seen_without_scrolling(
+    size: tuple[int, int], results_directory: Path
+) -> None:
+    made = replace(result(4.0), bottleneck="not determined; " + "excluded: a long list of limits, " * 30)
+    assert made.proof is not None
+    save_run(StoredRun("c3c3c3c3c300", "c3c3c3c3c3", made, made.wall, "0", "repeat", "x", number=1), results_directory)
+    async with live_screen(size) as screen:
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
+        await open_kept(screen)
+        await screen.press("enter")
+        await screen.settle()
+        rows = screen.drawn()
+        goodput = next(number for number, row in enumerate(rows) if row.startswith(" goodput"))
+        verdict = next(number for number, row in enumerate(rows) if row.startswith(" path "))
+        assert goodput < verdict < next(number for number, row in enumerate(rows) if row.startswith(" bottleneck"))
