@@ -49,7 +49,6 @@ from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
 if TYPE_CHECKING:
     from nictop.model.columns.column import Column
-    from nictop.tui.app import NictopApp
     from nictop.tui.controllers.nictop import Nictop
 
 MOVES = {"up", "down", "left", "right", "page-up", "page-down", "home", "end", "pane", "pane-previous"}
@@ -318,7 +317,7 @@ class NictopCommands(Provider):
         room = self.app.size.width - PALETTE_MARGIN_CELLS - width(command.text) - len(gap)
         if room < MIN_HELP_CELLS:
             return text
-        glyphs = cast("NictopApp", self.app).glyphs
+        glyphs = cast("FramedScreen", self.screen).glyphs
         return Content.assemble(text, (f"{gap}{glyphs.encode(fit(command.help, room)).rstrip()}", "dim"))
 
     def _commands(self) -> Iterator[PaletteEntry]:

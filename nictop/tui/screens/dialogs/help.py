@@ -12,10 +12,10 @@ the order by a column; a filter is opened.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -27,7 +27,6 @@ from nictop.model.facts import wrap
 from nictop.model.text.words import LINK_DOWN, LINK_UP, NO_CARRIER
 from nictop.tui.filter_help import FILTER_TITLE
 from nictop.tui.keys import HELP_KEYS, KEY_GROUPS, KEYS, KEYS_AND_VARIANTS, TABS, key_labels
-from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.widgets.base.dialog_frame import PopUp, box_keys
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
@@ -35,6 +34,7 @@ from nictop.tui.widgets.base.text_input import TextInput
 if TYPE_CHECKING:
     from nictop.model.columns.column import Column
     from nictop.model.text.glyphs import Glyphs
+    from nictop.tui.filter_help import FilterRows
     from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
 FILTER_HINT = "type a word to filter"
@@ -42,6 +42,21 @@ KEY_HINTS = "↑↓ Choose · Enter Run · Esc Close"
 LABEL_CELLS = 14
 OWN_GROUPS = ("Actions", "Time", "Move")
 """Groups of keys whose meaning depends on the screen."""
+
+
+class DescribedScreen(Protocol):
+    """What the help asks a screen of the frame."""
+
+    @property
+    def tables(self) -> Mapping[str, Sequence[Column[Any]]]: ...
+
+    @property
+    def sorted_tables(self) -> Collection[str]: ...
+
+    @property
+    def filter_rows(self) -> FilterRows: ...
+
+    def sort_table(self, column: str) -> None: ...
 
 
 Run = Callable[[], Awaitable[object] | object]
@@ -71,8 +86,9 @@ def topics(screen: Screen[object]) -> list[Topic]:
     groups = {title: _keys_topic(title, ids, labels, by_id) for title, ids in KEY_GROUPS.items()}
     found = [groups.pop(title) for title in OWN_GROUPS]
     found.append(Topic("Marks", _marks(cast("WithGlyphs", screen).glyphs)))
-    if isinstance(screen, FramedScreen):
-        found += [_filter_topic(screen, by_id), *_column_topics(screen, labels["sort"])]
+    if hasattr(screen, "filter_rows"):
+        framed = cast("DescribedScreen", screen)
+        found += [_filter_topic(framed, by_id), *_column_topics(framed, labels["sort"])]
     found += groups.values()
     all_keys = {(labels[name], key.meaning): name for name, key in KEYS.items()}
     runs = {row: next(iter(by_id[name].values())) for row, name in all_keys.items() if name in by_id}
@@ -96,14 +112,14 @@ def _keys_topic(title: str, ids: Iterable[str], labels: Mapping[str, str], by_id
     return Topic(title, list(runs), runs)
 
 
-def _filter_topic(screen: FramedScreen, by_id: dict[str, dict[str, Run]]) -> Topic:
+def _filter_topic(screen: DescribedScreen, by_id: dict[str, dict[str, Run]]) -> Topic:
     """Enter opens the filter."""
     rows = list(screen.filter_rows)
     opens = next(iter(by_id.get("filter", {}).values()), None)
     return Topic(FILTER_TITLE, rows, {} if opens is None else dict.fromkeys(rows, opens))
 
 
-def _column_topics(screen: FramedScreen, sort_keys: str) -> Iterator[Topic]:
+def _column_topics(screen: DescribedScreen, sort_keys: str) -> Iterator[Topic]:
     """Enter sorts by a column, where the table can be sorted."""
     for name, columns in screen.tables.items():
         title = f"Columns of {name}" if name else "Columns"
