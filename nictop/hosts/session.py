@@ -235,9 +235,9 @@ class HostSession:
         ``failed``."""
         status, age = self.status(now, interval), self.age(now)
         if status == "silent":
-            return f"no data for {whole_seconds(age or 0.0)}"
+            return f"no data for {units.whole_seconds(age or 0.0)}"
         if status == "lost" and self.retry_at is not None:
-            return f"reconnecting in {whole_seconds(max(0.0, self.retry_at - now))}"
+            return f"reconnecting in {units.whole_seconds(max(0.0, self.retry_at - now))}"
         if status == "lost" or (status == "connecting" and age is not None):
             return "reconnecting"
         return status
@@ -247,7 +247,7 @@ class HostSession:
         age = self.age(now)
         if age is None or self.status(now, interval) in ("live", "overloaded", "silent"):
             return ""
-        return f"no data for {whole_seconds(age)}"
+        return f"no data for {units.whole_seconds(age)}"
 
     def notice(self, now: float, interval: float) -> str:
         """The line above the values of a host: why it is not live, what happens next, and how old the values are; for a
@@ -299,11 +299,6 @@ def internal_error_text(error: Exception) -> str:
 def is_silent(age: float | None, interval: float) -> bool:
     """Whether something that comes every `interval` seconds is overdue; `age`: seconds since the newest, None: none."""
     return age is not None and age > SILENT_AFTER_SECONDS + 2 * interval
-
-
-def whole_seconds(seconds: float) -> str:
-    """A duration without fractions below a minute."""
-    return f"{seconds:.0f} s" if seconds < 59.5 else units.duration(round(seconds))
 
 
 def read_local_clock(monotonic_now: float, wall_now: float) -> LocalClock:

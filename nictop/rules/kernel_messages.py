@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nictop.model.kernel_log import Logged
-from nictop.model.text.units import duration
+from nictop.model.text.units import whole_seconds
 from nictop.probe.inventory.machine.kernel_log import MAX_MESSAGES_PER_GROUP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Severity
@@ -233,7 +233,7 @@ def history_text(messages: Messages) -> str:
 
 
 def _ago(now: float, time: float) -> str:
-    return duration(max(0.0, now - time))
+    return whole_seconds(max(0.0, now - time))
 
 
 def message_source(messages: Messages) -> str:

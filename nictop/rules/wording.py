@@ -92,6 +92,19 @@ def severity_counts(findings: Iterable[Finding]) -> dict[Severity, int]:
     return {severity: found.count(severity) for severity in SEVERITIES}
 
 
+def severity_badges(
+    severities: Iterable[Severity], *, shown: Sequence[Severity] = ("critical", "warning"), glyphs: Glyphs = UNICODE
+) -> list[tuple[str, Tone]]:
+    """``✖1``, ``▲4``: the number of each severity of `shown` that occurs, behind its own mark, worst first."""
+    severities = list(severities)
+    badges: list[tuple[str, Tone]] = []
+    for severity in SEVERITIES:
+        number = severities.count(severity)
+        if severity in shown and number:
+            badges.append((f"{severity_mark(severity, glyphs=glyphs)}{number}", SEVERITY_LABELS[severity].tone))
+    return badges
+
+
 def severity_counts_text(findings: Iterable[Finding]) -> str:
     """``1 critical · 2 warnings · 1 info``; "" when there are none."""
     parts = []
@@ -135,8 +148,13 @@ def verdict_text(diagnosis: Diagnosis, *, unread: Sequence[str] = (), glyphs: Gl
         return found, "normal"
     if not diagnosis.skipped and not unread:
         return f"{glyphs.passed} {CLEAR}", "good"
-    so_far = " so far" if any(one.reason.endswith(NOT_READ_YET) for one in diagnosis.skipped) else ""
+    so_far = "" if has_read_all(diagnosis.skipped) else " so far"
     return f"{glyphs.note} {CLEAR}{so_far}{_names(unread)}", "warn"
+
+
+def has_read_all(skipped: Iterable[Skipped]) -> bool:
+    """No check waits for a source that is still being read."""
+    return not any(one.reason.endswith(NOT_READ_YET) for one in skipped)
 
 
 def _names(hosts: Sequence[str]) -> str:

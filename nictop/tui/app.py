@@ -299,6 +299,10 @@ class NictopApp(App[None]):
         self._live_screen.open_link(host, ifindex)
         await self.action_view("devices")
 
+    async def open_finding(self, finding: Finding) -> None:
+        await self.action_view("findings")
+        self._live_screen.choose_finding(finding)
+
     def action_record(self) -> None:
         from nictop.tui.screens.base import NictopScreen
         from nictop.tui.screens.live.files import open_record_menu
@@ -397,14 +401,13 @@ class NictopApp(App[None]):
 
     async def action_quit(self) -> None:
         """Ask before a run, or a change that is not kept, is ended."""
-        run, change = self.nictop.traffic.running, self.nictop.changes.is_unconfirmed
-        if not run and not change:
+        if not self.nictop.traffic.running and not self.nictop.changes.is_unconfirmed:
             self.exit()
             return
         from nictop.tui.screens.dialogs.leave import LeaveScreen
 
         if not isinstance(self.screen, LeaveScreen):
-            self.push_screen(LeaveScreen(run=run, change=change), self._leave)
+            self.push_screen(LeaveScreen(), self._leave)
 
     async def _leave(self, sure: bool | None) -> None:
         if sure:

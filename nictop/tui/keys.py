@@ -55,8 +55,8 @@ KEYS: dict[str, Key] = {
         tab.name: Key(str(number), f"view {tab.label}: {tab.content}".removesuffix(": "))
         for number, tab in enumerate(TABS, 1)
     },
-    "host-previous": Key("left_square_bracket,less_than_sign", "previous host; in a result: previous run"),
-    "host-next": Key("right_square_bracket,greater_than_sign", "next host; in a result: next run"),
+    "host-previous": Key("left_square_bracket,less_than_sign", "previous host"),
+    "host-next": Key("right_square_bracket,greater_than_sign", "next host"),
     "pane": Key("tab", "next pane (shift+tab: previous)"),
     "up": Key("up,k", "up"),
     "down": Key("down,j", "down"),
@@ -76,7 +76,7 @@ KEYS: dict[str, Key] = {
     "copy": Key("y", "copy the command, or what is shown"),
     "edit": Key("e", "set up the selected interface; Hosts: add, remove, reconnect; Traffic: open the form"),
     "fix": Key("f", "plan of the fix, and apply it; open the unconfirmed change"),
-    "next": Key("n", "next finding or test; a recording: next in time (N: previous)"),
+    "next": Key("n", "next finding, test or run of a test; a recording: next in time (N: previous)"),
     "faster": Key("plus,equals_sign", "read more often; a recording: faster; chart of a test: zoom in"),
     "slower": Key("minus", "read less often; a recording: slower; chart of a test: zoom out"),
     "record": Key("r", "menu: start or stop a recording, write a report"),
@@ -347,16 +347,16 @@ RESULTS_KEYS: list[BindingType] = [
 
 STORED_RUN_KEYS: list[BindingType] = [
     _bind("back", "back", "Back", "to the list of results"),
-    _bind("host-previous", "next(-1)", "Previous run", "previous run of the same test"),
-    _bind("host-next", "next(1)", "Next run", "next run of the same test"),
+    _bind("next", "next(1)", "Next run", "next run of the same test"),
+    _hide("next-previous", "next(-1)", "Previous run", "previous run of the same test"),
 ]
 
 RECORDED_RUN_KEYS: list[BindingType] = [
     _bind("open", "begin", "To its start", "to the time when the test starts"),
     _bind("pause", "pause", "Play", "pause the recording, or play"),
     _bind("back", "back", "Back", "back to Devices"),
-    _hide("host-previous", "run(-1)", "Previous test"),
-    _bind("host-next", "run(1)", "Next test", "the next recorded test"),
+    _bind("next", "run(1)", "Next test", "the next recorded test"),
+    _hide("next-previous", "run(-1)", "Previous test", "the previous recorded test"),
 ]
 
 # ------------------------------------------------------------------------------------------------------------ changes
@@ -367,12 +367,12 @@ SET_UP_KEYS: list[BindingType] = [_hidden("enter", "continue", "Continue", id="s
 # ------------------------------------------------------------------------------------------------------------ dialogs
 
 HELP_KEYS: list[BindingType] = [
-    _hide("back", "back", "Close", "clear the filter, or close", priority=True),
+    _hide("back", "dismiss", "Close", priority=True),
     _hide("help", "dismiss", "Close", priority=True),
-    _hide("open", "dismiss", "Close", priority=True),
+    _hide("open", "run", "Run", "run the chosen line", priority=True),
     _hide("quit", "dismiss", "Close", priority=True),
-    _hide("up", "scroll(-1)", "Scroll up"),
-    _hide("down", "scroll(1)", "Scroll down"),
+    _hide("up", "choose(-1)", "Line above"),
+    _hide("down", "choose(1)", "Line below"),
     _hide("page-up", "page(-1)", "Page up"),
     _hide("page-down", "page(1)", "Page down"),
     INTERRUPT,

@@ -1,4 +1,5 @@
-"""The command palette: every view, action, host and interface of this program.
+"""The command palette: every view, action, host and interface of this program, one line each. ``:find``, ``:nic`` and
+``:sort drops`` are words of an entry, or their beginnings: `match` puts the entry first that they are most of.
 
 Of Textual's own widgets only those are drawn that an ASCII console can draw.
 
@@ -9,11 +10,13 @@ it run the command twice and close the screen below as well. None of these ends 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from textual import on, work
 from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
@@ -21,7 +24,18 @@ from textual.content import Content
 from textual.css.query import NoMatches
 from textual.widgets import Input, OptionList
 
+from nictop.model.columns import devices, overview
+from nictop.model.facts import fit, width
 from nictop.probe.records import Request
+from nictop.tui.filter_help import (
+    CPU_FILTER,
+    FINDING_FILTER,
+    NIC_FILTER,
+    PATH_FILTER,
+    QUEUE_FILTER,
+    RESULT_FILTER,
+    examples,
+)
 from nictop.tui.keys import TABS, key_label, shown_key
 from nictop.tui.screens.dialogs.go_to_time import ask_time
 from nictop.tui.screens.frame import FramedScreen
@@ -34,12 +48,25 @@ from nictop.tui.widgets.base.line_view import PlainScrollBar
 from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
 if TYPE_CHECKING:
+    from nictop.model.columns.column import Column
     from nictop.tui.controllers.nictop import Nictop
 
 MOVES = {"up", "down", "left", "right", "page-up", "page-down", "home", "end", "pane", "pane-previous"}
 """Ids of keys that are no commands."""
 HELP_SCORE = 1e-3
 """Below that of any text that matches."""
+WORDS_SCORE = 10.0
+"""Above that of any text that only has the letters."""
+VIEW_BONUS = 0.5
+"""A view is meant before its commands."""
+WORD_PATTERN = re.compile(r"[^\s:]+")
+MIN_HELP_CELLS = 8
+TEXT_CELLS = 44
+"""Of an entry, before what is said about it."""
+PALETTE_MARGIN_CELLS = 5
+"""Of the list: its padding and the scroll bar."""
+AREA_ALIASES = {"Interface": "nic", "View: Devices": "nics interfaces", "View: Results": "saved tests"}
+"""Beginning of an entry → other words by which it is found."""
 
 
 class GeneralCommand(NamedTuple):
@@ -59,10 +86,10 @@ class GeneralCommand(NamedTuple):
 
 
 ALWAYS = (
-    GeneralCommand(
-        "Devices: Filter", "filter", "filter the interfaces of this host", LiveScreen.action_filter, "devices"
-    ),
-    GeneralCommand("Findings: Filter", "filter", "filter the findings", LiveScreen.action_filter, "findings"),
+    GeneralCommand("Devices: Filter", "filter", examples(NIC_FILTER), LiveScreen.action_filter, "devices"),
+    GeneralCommand("Queues: Filter", "filter", examples(QUEUE_FILTER), LiveScreen.action_filter, "queues"),
+    GeneralCommand("CPUs: Filter", "filter", examples(CPU_FILTER), LiveScreen.action_filter, "cpus"),
+    GeneralCommand("Findings: Filter", "filter", examples(FINDING_FILTER), LiveScreen.action_filter, "findings"),
     GeneralCommand(
         "Devices: Show or hide virtual interfaces",
         "options",
@@ -115,7 +142,7 @@ ALWAYS = (
         HostsScreen.action_options,
         "hosts",
     ),
-    GeneralCommand("Hosts: Filter", "filter", "filter the interfaces of all hosts", HostsScreen.action_filter, "hosts"),
+    GeneralCommand("Hosts: Filter", "filter", examples(NIC_FILTER), HostsScreen.action_filter, "hosts"),
     GeneralCommand(
         "Hosts: Sort interfaces",
         "sort",
@@ -123,6 +150,7 @@ ALWAYS = (
         partial(HostsScreen.action_sort, step=1),
         "hosts",
     ),
+    GeneralCommand("Results: Filter", "filter", examples(RESULT_FILTER), ResultsScreen.action_filter, "results"),
     GeneralCommand(
         "Results: Mark A/B", "mark", "mark two results to compare them", ResultsScreen.action_mark, "results"
     ),
@@ -185,9 +213,7 @@ LIVE = (
 START_RECORDING = GeneralCommand("Recording: Start recording", "record", "record all hosts to a file", toggle_recording)
 STOP_RECORDING = GeneralCommand("Recording: Stop recording", "record", "close the file", toggle_recording)
 WITHOUT_TEST = (
-    GeneralCommand(
-        "Traffic: Filter paths", "filter", "filter the paths between hosts", TrafficScreen.action_filter, "traffic"
-    ),
+    GeneralCommand("Traffic: Filter paths", "filter", examples(PATH_FILTER), TrafficScreen.action_filter, "traffic"),
     GeneralCommand(
         "Traffic: Show all options",
         "options",
@@ -239,6 +265,30 @@ class PaletteEntry(NamedTuple):
     help: str
     """Label of its key, and what it does."""
     run: Callable[[], Awaitable[object] | object]
+    is_listed: bool = True
+    """Also while nothing is typed."""
+
+
+def match(entry: PaletteEntry, words: Sequence[str]) -> float:
+    """How well the words, in small letters, fit the words of an entry; 0: one of them begins none of these. A whole
+    word is better than the beginning of one, a word of the entry better than one of `AREA_ALIASES`."""
+    own = WORD_PATTERN.findall(entry.text.casefold())
+    aliases = [text for begin, text in AREA_ALIASES.items() if entry.text.startswith(begin)]
+    other = WORD_PATTERN.findall(" ".join(aliases))
+    score = WORDS_SCORE
+    for word in words:
+        value = next((value for value, fits in _word_values(word, own, other) if fits), 0.0)
+        if not value:
+            return 0.0
+        score += value
+    return score + (VIEW_BONUS if entry.text.startswith("View:") else 0.0)
+
+
+def _word_values(word: str, own: Sequence[str], other: Sequence[str]) -> Iterator[tuple[float, bool]]:
+    """(Value, whether it is that of the word), the best first."""
+    yield 1.0, word in own
+    yield 0.8, any(one.startswith(word) for one in own)
+    yield 0.6, any(one.startswith(word) for one in other)
 
 
 class NictopCommands(Provider):
@@ -246,29 +296,42 @@ class NictopCommands(Provider):
 
     async def discover(self) -> Hits:
         for command in self._commands():
-            yield DiscoveryHit(Content(command.text), command.run, text=command.text, help=command.help)
+            if command.is_listed:
+                yield DiscoveryHit(self._line(Content(command.text), command), command.run, text=command.text)
 
     async def search(self, query: str) -> Hits:
-        """Commands whose text matches, below them those with all words of `query` in their help."""
+        """Entries with the words of `query`, then those whose text has its letters, then those with all words of it in
+        their help."""
         matcher, words = self.matcher(query), query.casefold().split()
         for command in self._commands():
-            score = matcher.match(command.text)
+            score = match(command, words) or (matcher.match(command.text) if command.is_listed else 0.0)
             if score == 0 and all(word in f"{command.text} {command.help}".casefold() for word in words):
                 score = HELP_SCORE
             if score > 0:
-                yield Hit(score, matcher.highlight(command.text), command.run, text=command.text, help=command.help)
+                line = self._line(matcher.highlight(command.text), command)
+                yield Hit(score, line, command.run, text=command.text)
+
+    def _line(self, text: Content, command: PaletteEntry) -> Content:
+        """Text and help beside each other, as far as there is room."""
+        gap = " " * max(2, TEXT_CELLS - width(command.text))
+        room = self.app.size.width - PALETTE_MARGIN_CELLS - width(command.text) - len(gap)
+        if room < MIN_HELP_CELLS:
+            return text
+        glyphs = cast("FramedScreen", self.screen).glyphs
+        return Content.assemble(text, (f"{gap}{glyphs.encode(fit(command.help, room)).rstrip()}", "dim"))
 
     def _commands(self) -> Iterator[PaletteEntry]:
         screen = self.screen
         if isinstance(screen, FramedScreen):  # not before the first of them is shown
-            for text, words, run in (
+            for text, words, run, is_listed in (
                 *self._of_screen(screen),
                 *self._views(screen),
                 *self._general(screen),
                 *_hosts(screen),
                 *_themes(screen),
+                *_orders(screen),
             ):
-                yield PaletteEntry(screen.glyphs.text(text), screen.glyphs.text(words), run)
+                yield PaletteEntry(screen.glyphs.text(text), screen.glyphs.text(words), run, is_listed)
 
     def _of_screen(self, screen: FramedScreen) -> Iterator[PaletteEntry]:
         """Actions of its keys, without those of the general commands."""
@@ -300,6 +363,21 @@ class NictopCommands(Provider):
         for command in general_commands(screen.nictop):
             key = f"{shown_key(self.app, command.key)} {command.pane}".rstrip() if command.key else ""
             yield PaletteEntry(command.text, f"{key}  {command.help}".strip(), partial(_run, command, screen))
+
+
+def _orders(screen: FramedScreen) -> Iterator[PaletteEntry]:
+    """Each column that devices, or the interfaces of all hosts, can be sorted by; only while something is typed. Those
+    of the shown view are the first."""
+    tables: list[tuple[str, str, Sequence[Column[Any]]]] = [
+        ("Devices", "devices", devices.COLUMNS),
+        ("Hosts", "hosts", overview.COLUMNS),
+    ]
+    tables.sort(key=lambda table: table[1] != screen.tab)
+    for area, view, columns in tables:
+        for column in columns:
+            command = GeneralCommand("", "", "", methodcaller("sort_table", column.key), view)
+            run = partial(_run, command, screen)
+            yield PaletteEntry(f"{area}: Sort by {column.title}", column.source, run, is_listed=False)
 
 
 async def _run(command: GeneralCommand, screen: FramedScreen) -> None:
@@ -342,6 +420,10 @@ class Palette(WithGlyphs, CommandPalette):
 
     def __init__(self) -> None:
         super().__init__(placeholder="type words of a command, a view, a host or an interface", id="--command-palette")
+        self._listed_for: str | None = None
+        """What the entries were searched for."""
+        self._is_enter_due = False
+        """Enter was pressed before the search for what is typed had ended."""
 
     def on_mount(self) -> None:
         self.query_one(CommandList).vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]
@@ -354,13 +436,22 @@ class Palette(WithGlyphs, CommandPalette):
 
     @on(Input.Submitted)
     @on(OptionList.OptionSelected)
-    def _ignore_when_closed(self, event: Input.Submitted | OptionList.OptionSelected) -> None:
-        """A command was chosen already."""
+    def _ignore_when_closed_or_early(self, event: Input.Submitted | OptionList.OptionSelected) -> None:
+        """A command was chosen already. While the list is still that of an earlier text, `_gather_commands` chooses."""
         if not self.is_current:
+            event.stop()
+            event.prevent_default()
+        elif isinstance(event, Input.Submitted) and event.value.strip() != self._listed_for:
+            self._is_enter_due = True
             event.stop()
             event.prevent_default()
 
     @work(exclusive=True, group=CommandPalette._GATHER_COMMANDS_GROUP)
     async def _gather_commands(self, search_value: str) -> None:
+        self._is_enter_due = False
         with suppress(NoMatches):  # the palette was closed meanwhile
             await CommandPalette._gather_commands.__wrapped__(self, search_value)  # type: ignore[attr-defined]
+            self._listed_for = search_value
+            if self._is_enter_due and self.is_current:
+                self._is_enter_due = False
+                self._select_or_command()

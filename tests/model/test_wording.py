@@ -147,14 +147,14 @@ HARDWARE = make_link(2, "ens192", bus="pci", device="0000:02:00.0", pci_address=
 @pytest.mark.parametrize(
     ("link", "text", "tone", "mark"),
     [
-        (replace(HARDWARE, ethtool=settings()), "up, 10G full", "good", "▲"),
-        (replace(HARDWARE, ethtool=settings(100, "half")), "up, 100M half", "warn", "▲"),
-        (replace(HARDWARE, ethtool=settings(2500, None)), "up, 2.5G", "good", "▲"),
-        (VIRTIO, "up, speed unknown", "good", "▲"),
-        (LOOPBACK, "up", "good", "▲"),
-        (VETH, "up", "good", "▲"),
-        (replace(HARDWARE, flags=DOWN, carrier=None, operstate="down"), "down", "dim", "·"),
-        (replace(HARDWARE, flags=DOWN, operstate="notpresent"), "not present", "bad", "·"),
+        (replace(HARDWARE, ethtool=settings()), "up, 10G full", "good", "↑"),
+        (replace(HARDWARE, ethtool=settings(100, "half")), "up, 100M half", "warn", "↑"),
+        (replace(HARDWARE, ethtool=settings(2500, None)), "up, 2.5G", "good", "↑"),
+        (VIRTIO, "up, speed unknown", "good", "↑"),
+        (LOOPBACK, "up", "good", "↑"),
+        (VETH, "up", "good", "↑"),
+        (replace(HARDWARE, flags=DOWN, carrier=None, operstate="down"), "down", "dim", "○"),
+        (replace(HARDWARE, flags=DOWN, operstate="notpresent"), "not present", "bad", "○"),
         (replace(HARDWARE, carrier=False, operstate="down"), "no carrier", "warn", "▽"),
         (
             replace(HARDWARE, carrier=False, ethtool=Ethtool(state=LinkState(False, "no cable"))),

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nictop.hosts.session import whole_seconds
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
+from nictop.model.text.units import whole_seconds
 from nictop.model.text.words import count_noun
 from nictop.report.runs.sentences import endpoint_text, path_test_sentences
 from nictop.traffic.experiment.experiment import (

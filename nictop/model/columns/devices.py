@@ -20,7 +20,18 @@ from nictop.model.managers.link_managers import profile_name
 from nictop.model.rates.links import LinkRates, VfRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import IFF_UP, Tone, driver_name, is_virtual, mtu_of, state_mark, state_text
+from nictop.model.text.words import (
+    IFF_UP,
+    LINK_DOWN,
+    LINK_UP,
+    NO_CARRIER,
+    Tone,
+    driver_name,
+    is_virtual,
+    mtu_of,
+    state_mark,
+    state_text,
+)
 from nictop.probe.records import LINK_COUNTERS, VF_COUNTERS, Link
 
 
@@ -168,7 +179,10 @@ def _link_state(shown: DeviceRow) -> Value:
 def link_rank(link: Link) -> SortKey:
     """Down, no carrier, up without a speed, up by speed."""
     settings = link.ethtool.settings
-    return ("·▽▲".index(state_mark(link)), (settings.speed if settings is not None else None) or 0)
+    return (
+        (LINK_DOWN, NO_CARRIER, LINK_UP).index(state_mark(link)),
+        (settings.speed if settings is not None else None) or 0,
+    )
 
 
 def _link_rank(shown: DeviceRow) -> SortKey | None:

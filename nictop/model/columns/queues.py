@@ -22,7 +22,7 @@ MOVED_NOTE = f"{MOVED}: CPU that took interrupts differs from the affinity read 
 
 def moved_note(age: float | None) -> str:
     """What `MOVED` means; `age`: seconds since the affinity was read."""
-    return f"{MOVED_NOTE.removesuffix(' before')} {units.duration(age)} ago" if age is not None else MOVED_NOTE
+    return f"{MOVED_NOTE.removesuffix(' before')} {units.whole_seconds(age)} ago" if age is not None else MOVED_NOTE
 
 
 def _queue(row: QueueRow) -> Cell:

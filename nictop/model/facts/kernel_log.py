@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.kernel_log import Logged
 from nictop.model.snapshot import Snapshot
-from nictop.model.text.units import duration
+from nictop.model.text.units import whole_seconds
 from nictop.model.text.words import Tone
 from nictop.probe.records import Link, PciFunction
 
@@ -51,5 +51,5 @@ def _fact(group: list[Logged], now: float) -> Fact:
 
 def _age(seconds: float) -> str:
     """In the largest unit only: labels are short."""
-    number, unit = duration(seconds).split(" ")[:2]
+    number, unit = whole_seconds(seconds).split(" ")[:2]
     return f"{number} {unit} ago"

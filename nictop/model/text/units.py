@@ -147,6 +147,11 @@ def duration(seconds: float | None) -> str:
     return f"{whole // size} {big}" + (f" {rest} {small}" if rest else "")
 
 
+def whole_seconds(seconds: float) -> str:
+    """A duration without fractions below a minute: ``0 s``, ``39 s``, ``2 min 5 s``."""
+    return f"{seconds:.0f} s" if seconds < 59.5 else duration(round(seconds))
+
+
 def link_speed(megabits: int | None) -> str:
     """Speed of a link: ``10G``, ``2.5G``, ``100M``, ``1.2T``; the argument is Mb/s."""
     if megabits is None:

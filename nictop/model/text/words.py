@@ -20,6 +20,8 @@ IFF_NOARP = 0x80
 IFF_PROMISC = 0x100
 IFF_MULTICAST = 0x1000
 
+LINK_UP, NO_CARRIER, LINK_DOWN = "↑", "▽", "○"
+"""Marks of the state of a link: others than those of severities, which are in the same lines."""
 NOT_RUNNING = ("lowerlayerdown", "dormant", "testing", "notpresent", "down")
 """Operstates in which an administratively enabled link does not pass packets; lo and tun have ``unknown``."""
 
@@ -169,10 +171,10 @@ def state_text(link: Link) -> tuple[str, Tone]:
 
 
 def state_mark(link: Link) -> str:
-    """``▲`` up, ``▽`` no carrier, ``·`` down."""
+    """`LINK_UP`, `NO_CARRIER` or `LINK_DOWN`."""
     if not link.flags & IFF_UP:
-        return "·"
-    return "▽" if link.carrier is False or link.operstate in NOT_RUNNING else "▲"
+        return LINK_DOWN
+    return NO_CARRIER if link.carrier is False or link.operstate in NOT_RUNNING else LINK_UP
 
 
 def is_virtual(link: Link) -> bool:

@@ -175,6 +175,8 @@ class BusyThread:
     """On which it last ran; None: the sum of a process whose threads have not been read individually yet."""
     generator: bool = False
     """It belongs to the generator of this line."""
+    probe: bool = False
+    """It belongs to the probe that writes this line, or to a child of it that reads the inventory."""
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ MAX_REPORTED_THREADS = 16
 MIN_BUSY_SHARE = 0.05
 """Share of a core that a process or thread must have used to be reported."""
 
-STAT_SESSION, STAT_NUM_THREADS = 6 - 3, 20 - 3
-"""Index after the name of session and num_threads, fields 6 and 20 of proc_pid_stat(5)."""
+STAT_PARENT, STAT_SESSION, STAT_NUM_THREADS = 4 - 3, 6 - 3, 20 - 3
+"""Index after the name of ppid, session and num_threads, fields 4, 6 and 20 of proc_pid_stat(5)."""
 
 
 class Task:
@@ -49,6 +49,7 @@ class Task:
         if len(words) <= STAT_PROCESSOR:
             raise ValueError(f"not a line of a process: {text[:80]!r}")
         self.name = head.partition(b"(")[2].decode("utf-8", "replace")
+        self.parent = parse_count(words[STAT_PARENT])
         self.session = parse_count(words[STAT_SESSION])
         self.user, self.system = parse_count(words[STAT_UTIME]), parse_count(words[STAT_STIME])
         self.threads = parse_count(words[STAT_NUM_THREADS])
@@ -137,10 +138,13 @@ class BusyThreadReader:
     def _record(self, tid: int, pid: int, task: Task, before: Task | None, cpu: int | None) -> dict[str, Any]:
         user, system = task.used_since(before)
         generator = self._session in (pid, task.session)
-        return {
+        record = {
             "tid": tid, "pid": pid, "name": task.name, "user": user, "system": system, "cpu": cpu,
             "generator": generator,
         }  # fmt: skip
+        if not generator and os.getpid() in (pid, task.parent):
+            record["probe"] = True
+        return record
 
     def _read_processes(self) -> tuple[dict[int, Task], dict[str, str] | None]:
         """(process id → `Task`, why some may be missing)."""

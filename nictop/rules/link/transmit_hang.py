@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from nictop.model.text.units import duration
+from nictop.model.text.units import whole_seconds
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, echo, joined
@@ -107,7 +107,7 @@ def starved_evidence(host: HostFacts, messages: Messages) -> tuple[Evidence, ...
     for entry in reversed(stuck.entries):
         distance = min(abs(entry.time - time) for time in times)
         if distance <= STARVED_SECONDS:
-            ago = duration(max(0.0, host.inventory.time - entry.time))
+            ago = whole_seconds(max(0.0, host.inventory.time - entry.time))
             return (Evidence("CPU stuck", f"{entry.text} ({ago} ago)", "/dev/kmsg"),)
     return ()
 

@@ -158,7 +158,7 @@ def virtual_function_is_removed_repeatedly(host: HostFacts) -> Outcomes:
         if messages is None or messages.count(HOUR_SECONDS).number < MIN_REMOVALS_PER_HOUR:
             continue
         count = messages.count(HOUR_SECONDS)
-        ago = units.duration(max(0.0, host.inventory.time - messages.newest.time))
+        ago = units.whole_seconds(max(0.0, host.inventory.time - messages.newest.time))
         redeploy = Fix(
             "azure",
             "Move the VM to another host",

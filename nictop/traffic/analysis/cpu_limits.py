@@ -203,7 +203,8 @@ def _threads(threads: Iterable[ThreadLoad]) -> str:
 
 
 def _thread(thread: ThreadLoad) -> str:
-    return f"{clean(thread.name)} (pid {thread.pid}{', the other end' if thread.other_end else ''})"
+    name = "nictop's probe" if thread.probe else clean(thread.name)
+    return f"{name} (pid {thread.pid}{', the other end' if thread.other_end else ''})"
 
 
 def all_cpus(result: Result, flow: Flow) -> Judgement:

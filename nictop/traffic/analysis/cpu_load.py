@@ -100,6 +100,8 @@ class ThreadLoad:
     """It belongs to the generator of this host's end of the run."""
     other_end: bool = False
     """It belongs to the generator of the other end, on the same machine."""
+    probe: bool = False
+    """It belongs to the probe of nictop on this host."""
 
 
 @dataclass(frozen=True)
@@ -249,6 +251,7 @@ def thread_loads(
             tuple(cpu for cpu, _ in sorted(cpus.items(), key=lambda pair: -pair[1]) if cpu is not None),
             threads[tid].generator,
             not threads[tid].generator and threads[tid].pid in pids,
+            threads[tid].probe,
         )
         for tid, cpus in used.items()
     ]

@@ -49,6 +49,9 @@ class Opener(Protocol):
     async def action_view(self, tab: str) -> None:
         """Show a view as it was left."""
 
+    async def open_finding(self, finding: Finding) -> None:
+        """The view Findings, with this one chosen."""
+
     async def open_link(self, host: str, ifindex: int) -> None:
         """The view Devices of a host, with this netdev chosen."""
 

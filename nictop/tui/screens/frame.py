@@ -1,15 +1,15 @@
 """The frame of every screen that is not a dialog: tabs, hosts with the timeline of a recording, findings, keys.
 
- nictop │1 Devices│2 Queues 3 CPUs 4 Findings ▲4 5 Hosts 2 6 Traffic ● 7 Results
+ nictop │1 Devices│2 Queues 3 CPUs 4 Findings ▲4 5 Hosts ●2 6 Traffic ● 7 Results
  [● vm1]  ● vm2                                                     every 1 s
 …
- ▲ ens224: no DHCP reply; auto-generated profile "Wired connection 1"     +5 (4)
+ ▲ ens224: no DHCP reply; auto-generated profile "Wired connection 1" +5 (key 4)
  Enter Open  e Set up  y Copy fix                                ? Help  q Quit
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -24,13 +24,15 @@ from nictop.tui.screens.dialogs.go_to_time import ask_time
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import TONES, Span
 from nictop.tui.widgets.findings.panel import FindingsPanel
+from nictop.tui.widgets.status.host_strip import host_badges
 from nictop.tui.widgets.status.replay_line import ReplayLine
-from nictop.tui.widgets.status.status_line import StatusLine
+from nictop.tui.widgets.status.status_line import CHANGES_ALLOWED, NOTHING_TO_CHANGE, READ_ONLY, StatusLine
 from nictop.tui.widgets.status.tab_line import TabLine
 
 if TYPE_CHECKING:
     from nictop.model.columns.column import Column
     from nictop.rules import Diagnosis
+    from nictop.tui.filter_help import FilterRows
 
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds; the steps of the keys + and -."""
@@ -70,6 +72,19 @@ class FramedScreen(NictopScreen, Screen[None]):
         """Name of a table ("" where there is only one) → its columns, for the help."""
         return {}
 
+    @property
+    def sorted_tables(self) -> Collection[str]:
+        """Names of those of `tables` that can be sorted."""
+        return ()
+
+    @property
+    def filter_rows(self) -> FilterRows:
+        """What can be typed into the filter of this screen, for the help."""
+        return ()
+
+    def sort_table(self, column: str) -> None:
+        """Sort the table of `sorted_tables` by the column with this key."""
+
     def on_mount(self) -> None:
         nictop = self.nictop
         for signal in (nictop.hosts.changed, nictop.traffic.changed, nictop.recording.changed, nictop.changes.changed):
@@ -105,10 +120,19 @@ class FramedScreen(NictopScreen, Screen[None]):
             paused=nictop.display.paused,
             going=[(self.glyphs.text(text), action) for text, action in self.opener.activity()],
             note=nictop.replay.note if nictop.replay is not None else "",
+            mode=self._mode,
         )
         self.query_one(ReplayLine).redraw()
         self._draw_tabs()
         self._draw_findings_line()
+
+    @property
+    def _mode(self) -> Span:
+        """Whether the chosen host may be changed; of a recording there is nothing to change."""
+        nictop = self.nictop
+        if nictop.replay is not None:
+            return NOTHING_TO_CHANGE
+        return CHANGES_ALLOWED if nictop.changes.allowed(nictop.hosts.chosen) else READ_ONLY
 
     def _update_findings(self) -> None:
         if self.in_sight:
@@ -118,23 +142,20 @@ class FramedScreen(NictopScreen, Screen[None]):
     def _draw_tabs(self) -> None:
         self.query_one(TabLine).show(self.tab, self._badges())
 
-    def _badges(self) -> dict[str, Span]:
-        """What is behind the names of the tabs."""
-        from nictop.rules.wording import SEVERITY_LABELS, severity_mark
+    def _badges(self) -> dict[str, Sequence[Span]]:
+        """What is behind the names of the tabs: ``✖1 ▲4``, ``●3 ✖1``."""
+        from nictop.rules.wording import severity_badges
 
-        nictop, badges = self.nictop, dict[str, Span]()
+        nictop, badges = self.nictop, dict[str, Sequence[Span]]()
         diagnosis = nictop.display.diagnosis
-        urgent = [one for one in diagnosis.findings if one.severity != "info"] if diagnosis is not None else []
-        if urgent:
-            worst = urgent[0].severity
-            tone = TONES[SEVERITY_LABELS[worst].tone]
-            badges["findings"] = (f"{severity_mark(worst, glyphs=self.glyphs)}{len(urgent)}", tone)
+        severities = [one.severity for one in diagnosis.findings] if diagnosis is not None else []
+        badges["findings"] = [(text, TONES[tone]) for text, tone in severity_badges(severities, glyphs=self.glyphs)]
         sessions = nictop.hosts.sessions
-        failed = any(one.snapshot.state == "failed" for one in sessions)
-        if len(sessions) > 1 or failed:
-            badges["hosts"] = (f"{len(sessions)}{' ✖' if failed else ''}", "bad" if failed else "dim")
+        states = [one.status(nictop.now(), nictop.hosts.interval) for one in sessions]
+        if len(sessions) > 1 or "failed" in states:
+            badges["hosts"] = host_badges(states)
         if nictop.traffic.running:
-            badges["traffic"] = ("●", "good")
+            badges["traffic"] = [("●", "good")]
         return badges
 
     def _draw_findings_line(self) -> None:
@@ -167,8 +188,11 @@ class FramedScreen(NictopScreen, Screen[None]):
     async def on_tab_line_clicked(self, event: TabLine.Clicked) -> None:
         await self.opener.action_view(event.tab)
 
-    async def on_findings_panel_opened(self) -> None:
-        await self.opener.action_view("findings")
+    async def on_findings_panel_opened(self, event: FindingsPanel.Opened) -> None:
+        if event.finding is None:
+            await self.opener.action_view("findings")
+        else:
+            await self.opener.open_finding(event.finding)
 
     def on_status_line_host_clicked(self, event: StatusLine.HostClicked) -> None:
         self.nictop.hosts.choose(event.name)

@@ -51,7 +51,7 @@ def test_the_most_important_stay() -> None:
 @pytest.mark.parametrize(
     ("row", "column", "text"),
     [
-        ("link:4", "link", "▲ 1G"),
+        ("link:4", "link", "↑ 1G"),
         ("link:4", "driver", "igb"),
         ("link:4", "rx", "9.41 G"),
         ("link:4", "tx", "21.3 M"),
@@ -62,7 +62,7 @@ def test_the_most_important_stay() -> None:
         ("link:4", "ip", "192.0.2.7/24"),
         ("link:4", "mtu", "1500"),
         ("link:4", "mac", "52:54:00:82:57:01"),
-        ("link:3", "link", "▲  –"),
+        ("link:3", "link", "↑  –"),
         ("link:3", "driver", "virtio_net"),
         ("link:11", "master", "br0"),
         ("link:11", "driver", "veth"),
@@ -167,7 +167,7 @@ def test_the_link_column_tells_unknown_from_not_supported_and_down() -> None:
         link = make_link(4, "x", bus="pci", **fields)
         return cell(snapshot_of(HELLO, inventory(links=(link,))), "link:4", "link")[0]
 
-    assert shown() == "▲  –"
-    assert shown(ethtool=Ethtool(unreadable={"settings": Unreadable("not_offered")})) == "▲ n/a"
-    assert shown(flags=DOWN, operstate="down") == "· down"
+    assert shown() == "↑  –"
+    assert shown(ethtool=Ethtool(unreadable={"settings": Unreadable("not_offered")})) == "↑ n/a"
+    assert shown(flags=DOWN, operstate="down") == "○ down"
     assert shown(carrier=False) == "▽  –"

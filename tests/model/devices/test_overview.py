@@ -93,7 +93,7 @@ def test_a_host_without_nics_has_a_row() -> None:
 def test_cells() -> None:
     (row,) = (row for row in rows_of(LIVE) if row.end.ifindex == 4)
     assert cells(row) == {
-        "host": "alma-load-001", "name": "ens224", "link": "▲ 1G", "driver": "igb", "profile": "–", "in": "9.41 G",
+        "host": "alma-load-001", "name": "ens224", "link": "↑ 1G", "driver": "igb", "profile": "–", "in": "9.41 G",
         "out": "21.3 M", "in_packets": " 776 k", "out_packets": "40.0 k", "errors": "22.0  ", "drops": "5",
             "drop_rate": "5.00  ", "master": "",
         "finding": "", "state": "live", "address": "192.0.2.7/24", "peer": "", "mtu": "1500", "pci": "0000:02:00.0",

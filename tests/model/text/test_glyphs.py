@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import nictop
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.model.text.terminal import clean, width
+from nictop.model.text.words import LINK_DOWN, LINK_UP, NO_CARRIER
 
 anything = st.text(st.characters(codec="utf-8") | st.sampled_from("\x1b\u202e\u200b▲│–é漢"), max_size=20)
 
@@ -20,7 +21,7 @@ def characters(glyphs: Glyphs) -> dict[str, str]:
 
 
 def test_typography_in_ascii() -> None:
-    assert ASCII.encode("▲ 10G ×4 – 3 µs · größe") == "^ 10G x4 - 3 us - gr\\xf6\\xdfe"
+    assert ASCII.encode("↑ 10G ×4 – 3 µs · größe") == "^ 10G x4 - 3 us - gr\\xf6\\xdfe"
     assert ASCII.encode("│ └ ens224") == "| ` ens224"
 
 
@@ -69,3 +70,15 @@ def test_any_text_in_ascii(text: str) -> None:
 def test_any_text_in_unicode(text: str) -> None:
     assert UNICODE.encode(text) == text
     assert UNICODE.text(text) == clean(text)
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_no_mark_of_a_link_is_that_of_a_severity(glyphs: Glyphs) -> None:
+    links = [glyphs.encode(mark) for mark in (LINK_UP, NO_CARRIER, LINK_DOWN)]
+    severities = [glyphs.critical, glyphs.warning, glyphs.note, glyphs.passed, glyphs.skipped]
+    assert len({*links, *severities}) == len(links) + len(severities)
+    assert {len(mark) for mark in links} == {1}
+
+
+def test_a_severity_in_a_text_has_its_mark_in_ascii() -> None:
+    assert [ASCII.encode(mark) for mark in (UNICODE.critical, UNICODE.warning)] == [ASCII.critical, ASCII.warning]

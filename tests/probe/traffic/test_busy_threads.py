@@ -25,8 +25,8 @@ THREADS_PROGRAM = (
 
 
 def stat(pid: int, name: str, user: int, system: int, **other_fields: int) -> str:
-    fields = {"session": 1, "threads": 1, "started": 5, "cpu": 0} | other_fields
-    columns = ["S", "1", "1", str(fields["session"]), *["0"] * 7, str(user), str(system), *["0"] * 4]
+    fields = {"parent": 1, "session": 1, "threads": 1, "started": 5, "cpu": 0} | other_fields
+    columns = ["S", str(fields["parent"]), "1", str(fields["session"]), *["0"] * 7, str(user), str(system), *["0"] * 4]
     columns += [str(fields["threads"]), "0", str(fields["started"]), *["0"] * 16, str(fields["cpu"]), "0"]
     return f"{pid} ({name}) {' '.join(columns)}\n"
 
@@ -82,6 +82,18 @@ def test_cpu_time_since_the_last_reading(tmp_path: Path, clock: list[float]) -> 
     ]  # fmt: skip
     assert [one["generator"] for one in threads] == [False, True, True]
     assert reader.read()[1] == []
+
+
+def test_the_probe_and_its_children_are_marked_and_the_generator_is_not(tmp_path: Path, clock: list[float]) -> None:
+    own = os.getpid()
+    reader = BusyThreadReader(own + 2, str(tmp_path))
+    reader.begin()
+    write(tmp_path, stat(own, "python3", 50, 0))
+    write(tmp_path, stat(own + 1, "python3", 40, 0, parent=own))
+    write(tmp_path, stat(own + 2, "iperf3", 30, 0, parent=own))
+    write(tmp_path, stat(own + 3, "python3", 20, 0, parent=own + 9))
+    marks = [(one["pid"] - own, one.get("probe", False)) for one in reader.read()[1]]
+    assert marks == [(0, True), (1, True), (2, False), (3, False)]
 
 
 def test_threads_are_known_from_the_second_reading_on(tmp_path: Path, clock: list[float]) -> None:

@@ -384,6 +384,15 @@ def test_other_process_on_the_receivers_cpu_is_named() -> None:
     )
 
 
+def test_the_probe_of_nictop_is_named() -> None:
+    own = replace(OTHER_THREAD, name="python3", probe=True)
+    assert "shared with other processes: nictop's probe (pid 812) 52 %;" in bottleneck(receiver(own, GENERATOR_THREAD))
+    idle = replace(GENERATOR_THREAD, cpus=(3,))
+    assert "little of it by this test: nictop's probe (pid 812) 100 %" in bottleneck(
+        receiver(replace(own, share=1.0), idle)
+    )
+
+
 def test_generator_of_the_other_end_is_named() -> None:
     """The ends are two names of one machine, or two namespaces."""
     other = replace(GENERATOR_THREAD, pid=901, other_end=True, generator=False)

@@ -247,6 +247,13 @@ def test_thread_loads_cover_the_measured_seconds() -> None:
     assert thread_loads(end.threads, (20.0, 30.0), 100) is None and thread_loads([], (0.0, 9.0), 100) is None
 
 
+def test_the_probe_is_known_among_the_threads() -> None:
+    probe = BusyThread(50, 50, "python3", 40, 0, 1, probe=True)
+    assert thread_loads([reading(11.0, probe)], (10.0, 12.0), 100) == (
+        ThreadLoad("python3", 50, 0.4, (1,), probe=True),
+    )
+
+
 def test_thread_loads_are_unknown_if_some_threads_could_not_be_read() -> None:
     """The thread that fills a CPU may be among those that are missing."""
     lines = [reading(11.0, YES), reading(12.0, YES, why=Unreadable("needs_root", "/proc: hidepid"))]

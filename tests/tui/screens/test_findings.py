@@ -85,8 +85,8 @@ async def test_the_worst_is_in_the_line_and_the_others_are_counted() -> None:
         await show(screen, finding(severity="critical", title="no address"), *(finding(subject=f"e{n}") for n in "123"))
         (line,) = screen.lines(FindingsPanel)
         assert line.startswith(" ✖ ens224: no address")
-        assert line.endswith(" +3 (4) ")
-        assert "4 Findings ✖4" in screen.drawn()[0]
+        assert line.endswith(" +3 (key 4) ")
+        assert "4 Findings ✖1 ▲3" in screen.drawn()[0]
 
 
 async def test_rules_look_again_after_an_inventory_and_then_from_time_to_time() -> None:
@@ -161,11 +161,11 @@ async def test_a_finding_that_is_gone_stays_dim_for_30_seconds(monkeypatch: pyte
         rest = Diagnosis((finding(subject="ens2"),), ())
         await screen.show_diagnosis(rest)  # while another view is shown
         await screen.press("4")
-        assert [line.split()[:2] for line in screen.lines(FindingList)] == [["✓", "ens1"], ["▲", "ens2"]]
+        assert [line.split()[:2] for line in screen.lines(FindingList)] == [["▲", "ens2"], ["✓", "ens1"]]
         chosen = screen.app.screen.query_one(FindingList).chosen
         assert isinstance(chosen, Finding)
         assert chosen.subject == "ens2"
-        await screen.press("up")
+        await screen.press("down")
         assert screen.lines(FindingPage)[0].startswith(" ✓ no longer found  ens1:")
         assert screen.app.screen.check_action("fix", ()) is False
         now[0] += 31.0

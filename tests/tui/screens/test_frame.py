@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,18 +17,23 @@ from nictop.errors import NictopError
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.rules import Diagnosis
 from nictop.tui.app import NictopApp
+from nictop.tui.controllers.changes import Changes
+from nictop.tui.controllers.traffic import TrafficController
 from nictop.tui.keys import KEYS_AND_VARIANTS, TABS, checked_keymap, key_label
 from nictop.tui.screens.dialogs.help import HelpScreen, topics
+from nictop.tui.screens.dialogs.leave import LeaveScreen
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.traffic.form import TrafficScreen
 from nictop.tui.screens.traffic.results import ResultsScreen
+from nictop.tui.screens.traffic.run import StopScreen
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.overview import OverviewView
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.findings.panel import FindingsPanel
+from nictop.tui.widgets.findings.view import FindingList
 from nictop.tui.widgets.status.host_table import HostTable
 from nictop.tui.widgets.status.replay_line import ReplayLine
 from nictop.tui.widgets.status.status_line import StatusLine
@@ -171,30 +178,103 @@ async def test_what_is_hidden_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 @pytest.mark.parametrize("active", NAMES.values())
-@pytest.mark.parametrize("width", [*range(0, 90, 4), 200])
+@pytest.mark.parametrize("width", [*range(0, 100, 4), 200])
 def test_tabs_fit_and_their_digits_stay(width: int, active: str, glyphs: Glyphs) -> None:
-    badges = {"findings": (f"{glyphs.warning}4", "warn"), "hosts": ("12 ✖", "bad"), "traffic": ("●", "good")}
+    badges = {
+        "findings": [(f"{glyphs.critical}1", "bad"), (f"{glyphs.warning}4", "warn")],
+        "hosts": [("●12", "good"), ("✖9", "bad")],
+        "traffic": [("●", "good")],
+    }
     drawn = draw_tabs(active, badges, width, glyphs=glyphs)
     text = "".join(part for part, _ in drawn.line)
     assert len(text) <= width and (not glyphs.is_ascii or text.isascii())
     if width >= 16:
-        assert [one for one in text.replace("12", "") if one in "1235678"] == list("123567")
+        keys = re.sub(r"\S(12|9)|[✖▲X!]\d", lambda found: " " * len(found[0]), text)
+        assert [one for one in keys if one.isdigit()] == list("1234567"), text
         for number, one in enumerate(TABS, 1):
-            assert drawn.at(text.index(str(number))) == one.name
+            assert drawn.at(keys.index(str(number))) == one.name
     if width >= 40:
         number = list(NAMES.values()).index(active)
         assert f"{glyphs.axis}{number + 1} {TABS[number].label[:3]}" in text
-    assert width < 90 or " nictop " in text
+    assert width < 100 or " nictop " in text
 
 
 async def test_badges() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
-        assert "4 Findings ▲1 5 Hosts 2 6 Traffic 7" in screen.drawn()[0]
+        assert "4 Findings ▲1 5 Hosts ●2 6 Traffic 7" in screen.drawn()[0]
         hosts["vm2"].send(SourceState("failed", "no python3"))
         await wait_until(screen, lambda: screen.nictop.hosts.by_name["vm2"].snapshot.state == "failed")
-        await screen.show_diagnosis(Diagnosis((finding(severity="critical"), finding()), ()))
-        await wait_until(screen, lambda: "4 Findings ✖2 5 Hosts 2 ✖ 6 Traffic" in screen.drawn()[0])
+        found = (finding(severity="critical"), *[finding(subject=f"e{number}") for number in range(4)])
+        await screen.show_diagnosis(Diagnosis((*found, finding(severity="info")), ()))
+        await wait_until(screen, lambda: "4 Findings ✖1 ▲4 5 Hosts ●1 ✖1 6 Traffic" in screen.drawn()[0])
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE, (60, 20)])
+async def test_the_frame_says_whether_the_host_may_be_changed(size: tuple[int, int]) -> None:
+    for allowed, words, other in ((False, "read-only", "changes allowed"), (True, "changes allowed", "read-only")):
+        async with live_screen(size, allow_changes=allowed) as screen:
+            await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")))
+            for key in SCREENS:
+                await screen.press(key)
+                assert words in screen.drawn()[1] and other not in screen.drawn()[1], key
+    async with screen_with_replay(DEMO, size) as replayed:
+        assert not re.search("read-only|changes", replayed.drawn()[1]), "there is nothing to change"
+
+
+async def test_a_click_on_the_worst_finding_opens_that_one() -> None:
+    async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
+        await two(screen, hosts)
+        worst, other = finding(host="vm2", severity="critical", subject="ens192"), finding(host="vm1")
+        await screen.press("4", "slash", *"vm1", "enter", "5")
+        await screen.show_diagnosis(Diagnosis((worst, other), ()))
+        await screen.pilot.click(FindingsPanel, offset=(10, 0))
+        await screen.settle()
+        assert screen.app.screen.query_one(FindingList).chosen == worst, "the filter has hidden it"
+        await screen.press("down", "1")
+        await screen.pilot.click(FindingsPanel, offset=(NARROW[0] - 4, 0))
+        await screen.settle()
+        assert tab(screen) == "findings"
+        assert screen.app.screen.query_one(FindingList).chosen == other, "as the list was left"
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE, (60, 20)])
+async def test_a_notice_covers_neither_the_worst_finding_nor_the_keys(size: tuple[int, int]) -> None:
+    async with screen_with_hosts("vm1", "vm2", size=size) as (screen, hosts):
+        await two(screen, hosts)
+        before = screen.drawn()
+        screen.nictop.notify("a line\nand another", "A notice")
+        await wait_until(screen, lambda: any("and another" in row for row in screen.drawn()))
+        assert screen.drawn()[-3:] == before[-3:]
+
+
+async def test_a_question_goes_with_what_it_asks_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = {"running": True, "unconfirmed": True}
+    monkeypatch.setattr(TrafficController, "running", property(lambda self: states["running"]))
+    monkeypatch.setattr(Changes, "is_unconfirmed", property(lambda self: states["unconfirmed"]))
+    monkeypatch.setattr(TrafficController, "stop", lambda self: asyncio.sleep(0))
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+
+        async def end(name: str) -> None:
+            states[name] = False
+            screen.nictop.traffic.changed.publish()
+            screen.nictop.changes.changed.publish()
+            await screen.settle()
+
+        screen.app.push_screen(StopScreen("What was measured so far is saved."))
+        await screen.settle()
+        assert any("Stop the test?" in row for row in screen.drawn())
+        await end("running")
+        assert isinstance(screen.app.screen, LiveScreen)
+        states["running"] = True
+        await screen.press("q")
+        assert isinstance(screen.app.screen, LeaveScreen)
+        await end("running")
+        text = "\n".join(screen.drawn())
+        assert "A change is not confirmed" in text and "A test is running" not in text
+        await end("unconfirmed")
+        assert isinstance(screen.app.screen, LiveScreen)
 
 
 # ---------------------------------------------------------------------------------------------------------------- keys

@@ -27,7 +27,7 @@ async def test_a_nic_appears_loses_carrier_is_renamed_and_vanishes(namespace: Na
         namespace.run(["ip", "link", "set", "left0", "up"])
         await wait_until(screen, lambda: "▽" in row("left0") and bool(row("right0")))
         namespace.run(["ip", "link", "set", "right0", "up"])
-        await wait_until(screen, lambda: "▲" in row("left0"))
+        await wait_until(screen, lambda: "↑" in row("left0"))
         namespace.run(["ip", "link", "set", "right0", "down"])
         await wait_until(screen, lambda: "▽" in row("left0"))
         namespace.run(["ip", "link", "set", "right0", "name", "[b]new'"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ from nictop.model.text.glyphs import ASCII
 from nictop.tui.keys import TABS, checked_keymap
 from nictop.tui.palette import NictopCommands, Palette, PaletteEntry
 from nictop.tui.screens.frame import FramedScreen
+from nictop.tui.widgets.devices.overview_table import OverviewTable
+from nictop.tui.widgets.devices.table import DeviceTable
 from tests.cli.commands.test_demo import DEMO
 from tests.support.lines import hello, inventory, link
 from tests.support.replay_screen import screen_with_replay
-from tests.support.screen import NARROW, Screen, live_screen, wait_until
+from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
 
 NICS = (link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci"))
 
@@ -141,3 +144,80 @@ async def test_all_that_is_offered_in_a_recording_works() -> None:
                 await screen.press("escape")
             while screen.app.screen.types:
                 await screen.press("escape")
+
+
+async def best(screen: Screen, typed: str) -> str:
+    hits = [hit async for hit in NictopCommands(screen.app.screen).search(typed)]
+    best = max((hit for hit in hits if isinstance(hit, Hit)), key=lambda hit: hit.score)
+    assert best.text is not None
+    return best.text
+
+
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [
+        ("nic", "View: Devices"),
+        ("nic ens224", "Interface: Show ens224 on guest"),
+        ("ens224", "Interface: Show ens224 on guest"),
+        ("find", "View: Findings"),
+        ("FIND", "View: Findings"),
+        ("dev", "View: Devices"),
+        ("host", "View: Hosts"),
+        ("traf", "View: Traffic"),
+        ("sort drops", "Devices: Sort by drops"),
+        ("sort drops/s", "Devices: Sort by drops/s"),
+        ("hosts sort drops", "Hosts: Sort by drops"),
+        ("filter cpus", "CPUs: Filter"),
+        ("quit", "Program: Quit"),
+    ],
+)
+async def test_the_first_entry_is_the_one_whose_words_are_typed(typed: str, wanted: str) -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(*NICS))
+        assert (await best(screen, typed)).replace(screen.nictop.hosts.chosen, "guest") == wanted
+
+
+async def test_sort_drops_sorts_by_drops() -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(*NICS))
+
+        def orders() -> list[tuple[str, bool]]:
+            shown = screen.app.screen
+            tables = (*shown.query(DeviceTable), *shown.query(OverviewTable))
+            return [(one.order.column, one.order.descending) for one in tables]
+
+        for key in ("7", "5"):  # not a view that can be sorted; one that can
+            await screen.press(key, "colon", *"sort drops", "enter")
+            await wait_until(screen, lambda: orders() == [("drops", True)])
+
+
+async def test_enter_right_behind_the_last_letter_is_for_all_that_was_typed() -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(*NICS))
+        for typed, tab in (("find", "findings"), ("traf", "traffic"), ("cpus", "cpus"), ("nic", "devices")):
+            await screen.pilot.press("colon")
+            for letter in typed:
+                screen.app.simulate_key(letter)
+            screen.app.simulate_key("enter")
+            await wait_until(screen, lambda: getattr(screen.app.screen, "tab", "") == tab)  # noqa: B023
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE, (40, 12)])
+async def test_an_entry_is_one_line(size: tuple[int, int]) -> None:
+    async with live_screen(size) as screen:
+        await screen.receive(hello(), inventory(*NICS))
+        await screen.press("colon")
+        await wait_until(screen, lambda: screen.app.screen.query_one(CommandList).option_count > 0)
+        rows = [row.strip() for row in screen.drawn()]
+        first = next(number for number, row in enumerate(rows) if row.startswith("Devices:"))
+        for row in rows[first : first + 5]:
+            assert re.match(r"[A-Z][A-Za-z]+: [A-Z]", row), row
+        assert size[0] < 80 or re.search(r"Devices: Open +Enter  the selected interface", "\n".join(rows))
+
+
+async def test_the_filters_are_explained() -> None:
+    async with live_screen(WIDE) as screen:
+        found = {command.text: command.help for command in commands(screen)}
+        wanted = {"Devices": "speed>10G", "Hosts": "driver:igb", "Queues": "rx>1000", "CPUs": "busy>50"}
+        for area, word in wanted.items():
+            assert word in found[f"{area}: Filter"]

@@ -171,7 +171,7 @@ async def test_lost_values_are_grey_and_old_and_the_next_attempt_is_counted_down
         await receive_from(screen, hosts, "vm1", SourceState("lost", "vm1: connection timed out; is it up?", 4.0))
         notice = screen.lines(FindingsPanel)[0].strip()
         assert notice.startswith("▲ vm1: connection timed out; is it up? · reconnecting in ")
-        assert re.search(r"no data for \d+ s +\(4\)$", notice)
+        assert re.search(r"no data for \d+ s +\(key 4\)$", notice)
         assert "◌ vm1 reconnecting in" in hosts_line(screen)
         assert live.has_class("-stale")
         assert any("1.00 G" in line for line in screen.lines() if "ens192" in line), "the last values stay"
@@ -240,11 +240,11 @@ async def test_the_overview_of_hosts_with_virtual_links_alone_has_these(size: tu
             await receive_from(screen, hosts, name, hello(), links)
         await screen.press("5")
         table = screen.app.screen.query_one(OverviewTable)
-        assert any("Interfaces (2) · 2 virtual hidden (o)" in row for row in screen.drawn()) is (size == WIDE)
+        assert any("Interfaces: 2 · 2 virtual hidden (o)" in row for row in screen.drawn()) is (size == WIDE)
         assert [line.split()[1] for line in screen.lines(OverviewTable)] == ["veth0", "veth0"]
         assert any("vm1 veth0: no peer found on other hosts" in row for row in screen.drawn())
         await screen.press("o")
-        assert table.border_title == "Interfaces (4)"
+        assert table.border_title == "Interfaces: 4"
 
 
 async def test_the_overview_marks_the_worst_finding_of_each_nic() -> None:
@@ -322,7 +322,7 @@ async def test_clicks_in_the_overview() -> None:
         await screen.press("5")
         table = screen.app.screen.query_one(OverviewTable)
         rows = screen.drawn()
-        y = next(number for number, row in enumerate(rows) if "Interfaces (" in row)
+        y = next(number for number, row in enumerate(rows) if "Interfaces: " in row)
         await screen.pilot.click(offset=(rows[y].index("Interfaces"), y))
         assert table.order.column == "" and "hidden" in screen.drawn()[y]
         await screen.pilot.click(offset=(rows[y].index("hidden"), y))

@@ -208,7 +208,7 @@ OPENERS: dict[str, tuple[type, Callable[[Typing], Awaitable[None]]]] = {
     "report": (LineEntry, lambda one: press(one, "r", "end", "enter")),
     "a stored run": (StoredRunScreen, lambda one: push(one, StoredRunScreen(stored_group("before")))),
     "between two runs": (ChangeScreen, lambda one: push(one, ChangeScreen("plug it in"))),
-    "leave": (LeaveScreen, lambda one: push(one, LeaveScreen(run=True, change=False))),
+    "leave": (LeaveScreen, lambda one: push(one, LeaveScreen())),
     "question": (QuestionScreen, lambda one: push(one, QuestionScreen(question()))),
     "line": (LineEntry, lambda one: push(one, LineEntry("a", "b", "c", taken))),
     "palette": (object, lambda one: press(one, "ctrl+p")),

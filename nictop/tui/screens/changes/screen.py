@@ -23,7 +23,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from nictop.changes.progress import ChangeProgress
-from nictop.hosts.session import whole_seconds
+from nictop.model.text.units import whole_seconds
 from nictop.tui.keys import COPY_KEYS, shown_key
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import Dialog

@@ -3,16 +3,19 @@
 ╭ Help: Queues ──────────────────────────────────────────────────╮
 │ Filter: type a word                                            │
 │  Views                                                         │
-│   1              view Devices                                  │
-╰ Esc Close ─────────────────────────────────────────────────────╯
+│ ▸ 1              view Devices                                  │
+╰ Enter Run · Esc Close ─────────────────────────────────────────╯
 
-Made from the bindings and the columns themselves.
+Made from the bindings, filters and columns themselves. Enter does what the chosen line is about: the action of a key,
+the order by a column; a filter is opened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -21,6 +24,8 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from nictop.model.facts import wrap
+from nictop.model.text.words import LINK_DOWN, LINK_UP, NO_CARRIER
+from nictop.tui.filter_help import FILTER_TITLE
 from nictop.tui.keys import HELP_KEYS, KEY_GROUPS, KEYS, KEYS_AND_VARIANTS, TABS, key_labels
 from nictop.tui.widgets.base.dialog_frame import PopUp, box_keys
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
@@ -29,12 +34,32 @@ from nictop.tui.widgets.base.text_input import TextInput
 if TYPE_CHECKING:
     from nictop.model.columns.column import Column
     from nictop.model.text.glyphs import Glyphs
+    from nictop.tui.filter_help import FilterRows
     from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
 FILTER_HINT = "type a word to filter"
+KEY_HINTS = "↑↓ Choose · Enter Run · Esc Close"
 LABEL_CELLS = 14
 OWN_GROUPS = ("Actions", "Time", "Move")
 """Groups of keys whose meaning depends on the screen."""
+
+
+class DescribedScreen(Protocol):
+    """What the help asks a screen of the frame."""
+
+    @property
+    def tables(self) -> Mapping[str, Sequence[Column[Any]]]: ...
+
+    @property
+    def sorted_tables(self) -> Collection[str]: ...
+
+    @property
+    def filter_rows(self) -> FilterRows: ...
+
+    def sort_table(self, column: str) -> None: ...
+
+
+Run = Callable[[], Awaitable[object] | object]
 
 
 class Topic(NamedTuple):
@@ -42,36 +67,74 @@ class Topic(NamedTuple):
 
     title: str
     rows: Sequence[tuple[str, str]]
-    """Key, mark or column, and what it is."""
+    """Key, mark, filter or column, and what it is."""
+    runs: Mapping[tuple[str, str], Run] = MappingProxyType({})
+    """Row → what Enter does on it."""
+
+
+class DrawnHelp(NamedTuple):
+    """Lines, and the first line of each row with what Enter does there."""
+
+    lines: list[SpanLine]
+    rows: list[tuple[int, Run | None]]
 
 
 def topics(screen: Screen[object]) -> list[Topic]:
     """Those of `screen` first."""
-    by_id: dict[str, list[str]] = {}
-    refused = getattr(screen, "refused_actions", ())
-    for binding in (one.binding for one in screen.active_bindings.values()):
-        words = binding.tooltip or binding.description
-        if binding.id is not None and binding.action not in refused and words not in by_id.get(binding.id, ()):
-            by_id.setdefault(binding.id, []).append(words)
     labels = {name: key_labels(screen.app._keymap.get(name, key.keys)) for name, key in KEYS_AND_VARIANTS.items()}
-    groups = {
-        title: Topic(title, [(labels[name], words) for name in ids for words in by_id.get(name, ())])
-        for title, ids in KEY_GROUPS.items()
-    }
+    by_id = _actions_by_key(screen)
+    groups = {title: _keys_topic(title, ids, labels, by_id) for title, ids in KEY_GROUPS.items()}
     found = [groups.pop(title) for title in OWN_GROUPS]
     found.append(Topic("Marks", _marks(cast("WithGlyphs", screen).glyphs)))
-    for name, columns in getattr(screen, "tables", {}).items():
-        found.append(Topic(f"Columns of {name}" if name else "Columns", [_column_row(one) for one in columns]))
+    if hasattr(screen, "filter_rows"):
+        framed = cast("DescribedScreen", screen)
+        found += [_filter_topic(framed, by_id), *_column_topics(framed, labels["sort"])]
     found += groups.values()
-    found.append(Topic("All keys, on any screen", [(labels[name], key.meaning) for name, key in KEYS.items()]))
+    all_keys = {(labels[name], key.meaning): name for name, key in KEYS.items()}
+    runs = {row: next(iter(by_id[name].values())) for row, name in all_keys.items() if name in by_id}
+    found.append(Topic("All keys, on any screen", list(all_keys), runs))
     return [topic for topic in found if topic.rows]
+
+
+def _actions_by_key(screen: Screen[object]) -> dict[str, dict[str, Run]]:
+    """Id of a key → its words on this screen, each with what it does."""
+    by_id: dict[str, dict[str, Run]] = {}
+    refused = getattr(screen, "refused_actions", ())
+    for node, binding, _, _ in screen.active_bindings.values():
+        if binding.id is not None and binding.action not in refused:
+            words = binding.tooltip or binding.description
+            by_id.setdefault(binding.id, {}).setdefault(words, partial(screen.app.run_action, binding.action, node))
+    return by_id
+
+
+def _keys_topic(title: str, ids: Iterable[str], labels: Mapping[str, str], by_id: dict[str, dict[str, Run]]) -> Topic:
+    runs = {(labels[name], words): run for name in ids for words, run in by_id.get(name, {}).items()}
+    return Topic(title, list(runs), runs)
+
+
+def _filter_topic(screen: DescribedScreen, by_id: dict[str, dict[str, Run]]) -> Topic:
+    """Enter opens the filter."""
+    rows = list(screen.filter_rows)
+    opens = next(iter(by_id.get("filter", {}).values()), None)
+    return Topic(FILTER_TITLE, rows, {} if opens is None else dict.fromkeys(rows, opens))
+
+
+def _column_topics(screen: DescribedScreen, sort_keys: str) -> Iterator[Topic]:
+    """Enter sorts by a column, where the table can be sorted."""
+    for name, columns in screen.tables.items():
+        title = f"Columns of {name}" if name else "Columns"
+        rows = {_column_row(one): partial(screen.sort_table, one.key) for one in columns}
+        if name in screen.sorted_tables:
+            yield Topic(f"{title}; {sort_keys} or Enter sorts, as a click on the title", list(rows), rows)
+        else:
+            yield Topic(title, list(rows))
 
 
 def _marks(glyphs: Glyphs) -> list[tuple[str, str]]:
     return [
-        ("▲", "link up"),
-        ("▽", "up, but no carrier"),
-        ("·", "administratively down"),
+        (LINK_UP, "link up"),
+        (NO_CARRIER, "up, but no carrier"),
+        (LINK_DOWN, "administratively down"),
         (f"{glyphs.critical} {glyphs.warning} {glyphs.note}", "before a name: critical, warning, info"),
         (glyphs.passed, "all checks passed; a finding that is no longer found"),
         (glyphs.skipped, "a skipped check; elsewhere: not known yet, or the counter was reset"),
@@ -86,19 +149,21 @@ def _column_row(column: Column[Any]) -> tuple[str, str]:
     return column.title, f"{column.source} [{column.unit}]" if column.unit else column.source
 
 
-def draw_help(found: Iterable[Topic], cells: int, words: Sequence[str] = ()) -> list[SpanLine]:
-    """Lines of the topics with the rows that have every word."""
+def draw_help(found: Iterable[Topic], cells: int, words: Sequence[str] = ()) -> DrawnHelp:
+    """The topics with the rows that have every word."""
     lines: list[SpanLine] = []
+    places: list[tuple[int, Run | None]] = []
     for topic in found:
         rows = [row for row in topic.rows if all(word in " ".join(row).casefold() for word in words)]
         if not rows:
             continue
         lines += [((f" {topic.title}", "accent"),)]
         for label, text in rows:
+            places.append((len(lines), topic.runs.get((label, text))))
             for number, part in enumerate(wrap(text, max(10, cells - LABEL_CELLS - 3))):
                 lines.append(((f"  {label if number == 0 else '':<{LABEL_CELLS}} ", "title"), (part, "")))
         lines.append(((" ", ""),))
-    return lines or [((" No matches", "dim"),)]
+    return DrawnHelp(lines or [((" No matches", "dim"),)], places)
 
 
 class HelpFilter(TextInput):
@@ -119,6 +184,12 @@ class HelpScreen(PopUp[None]):
         self._topics = topics(screen)
         self._drawn_for: tuple[int, list[str]] | None = None
         """Cells and words of the lines that are shown."""
+        self._rows: Sequence[tuple[int, Run | None]] = ()
+        self._chosen: int | None = None
+        """Index of a row; None: Enter closes the help and starts nothing."""
+        self._has_jumped = False
+        """A page was scrolled since a row was chosen."""
+        self._lines: Sequence[SpanLine] = ()
         tab = getattr(screen, "tab", "")
         self._heading = next((one.label for one in TABS if one.name == tab), "nictop")
 
@@ -130,7 +201,7 @@ class HelpScreen(PopUp[None]):
     def on_mount(self) -> None:
         box = self.query_one("#help", Vertical)
         box.border_title = self.glyphs.text(f"Help: {self._heading}")
-        box.border_subtitle = box_keys("Esc Close", self.app.size.width, self.glyphs)
+        box.border_subtitle = box_keys(KEY_HINTS, self.app.size.width, self.glyphs)
         lines = self.query_one(LineView)
         lines.can_focus, lines.marks_more = False, True
         self.query_one(TextInput).focus()
@@ -141,8 +212,21 @@ class HelpScreen(PopUp[None]):
         if (cells, words) == self._drawn_for:
             return
         self._drawn_for = (cells, words)
-        lines = draw_help(self._topics, cells, words)
-        view.show_lines([tuple((self.glyphs.encode(text), style) for text, style in line) for line in lines])
+        drawn = draw_help(self._topics, cells, words)
+        self._rows = drawn.rows
+        self._chosen = None
+        if words:  # the first one that Enter runs
+            self._chosen = next((index for index, (_, run) in enumerate(drawn.rows) if run is not None), None)
+        self._lines = [tuple((self.glyphs.encode(text), style) for text, style in line) for line in drawn.lines]
+        self._show_lines()
+
+    def _show_lines(self) -> None:
+        lines = list(self._lines)
+        line = None if self._chosen is None else self._rows[self._chosen][0]
+        if line is not None:
+            (text, style), *rest = lines[line]
+            lines[line] = ((f"{self.glyphs.cursor}{text[1:]}", style), *rest)
+        self.query_one(LineView).show_lines(lines, cursor=line)
 
     def on_line_view_resized(self) -> None:
         """Also at first."""
@@ -153,17 +237,26 @@ class HelpScreen(PopUp[None]):
         self.query_one(LineView).scroll_to(y=0, animate=False)
         self._draw()
 
-    def action_scroll(self, lines: int) -> None:
-        self.query_one(LineView).scroll_relative(y=lines, animate=False)
+    def action_choose(self, step: int) -> None:
+        """The next row; at first, and behind a jump by a page, the first one in view."""
+        if not self._rows:
+            return
+        if self._chosen is None or self._has_jumped:
+            top = self.query_one(LineView).scroll_offset.y
+            below = (index for index, (line, _) in enumerate(self._rows) if line >= top)
+            self._chosen, self._has_jumped = next(below, len(self._rows) - 1), False
+        else:
+            self._chosen = max(0, min(len(self._rows) - 1, self._chosen + step))
+        self._show_lines()
 
     def action_page(self, pages: int) -> None:
+        self._has_jumped = True
         view = self.query_one(LineView)
         view.scroll_relative(y=pages * max(1, view.size.height - 1), animate=False)
 
-    def action_back(self) -> None:
-        """Clear the filter; without one, close."""
-        entry = self.query_one(TextInput)
-        if entry.value:
-            entry.value = ""
-        else:
-            self.dismiss()
+    def action_run(self) -> None:
+        """Close the help, and do what the chosen row is about."""
+        run = None if self._chosen is None else self._rows[self._chosen][1]
+        self.dismiss()
+        if run is not None:
+            self.app.call_later(run)  # when the screen below is shown again

@@ -16,13 +16,15 @@ from typing import ClassVar
 from textual.binding import BindingType
 
 from nictop.tui.keys import LEAVE_KEYS
+from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.line_view import SpanLine
 
 
-class ConfirmDialog(Dialog["bool | None"]):
-    """Text and two buttons; the result is whether the answer was yes."""
+class ConfirmDialog(NictopScreen, Dialog["bool | None"]):
+    """Text and two buttons; the result is whether the answer was yes. It closes by itself, with None, as soon as there
+    is nothing to ask any more (`is_due`)."""
 
     DIALOG_TITLE = ""
     YES_LABEL, NO_LABEL = "OK", "Cancel"
@@ -32,6 +34,7 @@ class ConfirmDialog(Dialog["bool | None"]):
     def __init__(self, text: str) -> None:
         super().__init__()
         self._text = text
+        self._was_due = False
 
     @property
     def dialog_title(self) -> str:
@@ -39,6 +42,26 @@ class ConfirmDialog(Dialog["bool | None"]):
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         return [line for part in self._text.split("\n") for line in self.wrapped(part, cells)]
+
+    def on_mount(self) -> None:
+        self._was_due = self.is_due()
+        for signal in (self.nictop.traffic.changed, self.nictop.changes.changed):
+            self.subscribe(signal, self._update)
+
+    def on_screen_resume(self) -> None:
+        self._update()
+
+    def is_due(self) -> bool:
+        """What it says is still true."""
+        return True
+
+    def _update(self) -> None:
+        if not self.is_current:  # another dialog is above it: `on_screen_resume` follows
+            return
+        if self._was_due and not self.is_due():
+            self.dismiss(None)
+        else:
+            self.draw()
 
     def show_buttons(self, row: ButtonRow) -> None:
         row.show((Button("yes", self.YES_LABEL), Button("cancel", self.NO_LABEL)), stage="asked", chosen=self.CHOSEN)
@@ -57,13 +80,19 @@ class LeaveScreen(ConfirmDialog):
 
     BINDINGS: ClassVar[list[BindingType]] = LEAVE_KEYS
 
-    def __init__(self, *, run: bool = True, change: bool = False) -> None:
-        sentences = []
-        if run:
-            sentences.append("A test is running. Quitting stops it; its results so far are saved.")
-        if change:
-            sentences.append("A change is not confirmed. If you quit, the host rolls it back.")
-        super().__init__("\n".join(sentences))
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def is_due(self) -> bool:
+        return self.nictop.traffic.running or self.nictop.changes.is_unconfirmed
+
+    def text_lines(self, cells: int) -> Sequence[SpanLine]:
+        lines: list[SpanLine] = []
+        if self.nictop.traffic.running:
+            lines += self.wrapped("A test is running. Quitting stops it; its results so far are saved.", cells)
+        if self.nictop.changes.is_unconfirmed:
+            lines += self.wrapped("A change is not confirmed. If you quit, the host rolls it back.", cells)
+        return lines
 
     @property
     def key_hints(self) -> str:

@@ -1,8 +1,8 @@
 """A menu: one entry is chosen, or some are switched on and off.
 
 ╭ View ───────────────────────────────────╮
-│▸[x] Virtual interfaces                  │
-│ [ ] Packets per second                  │
+│▸on  Virtual interfaces                  │
+│ off Packets per second                  │
 │     Idle queues      only on Queues     │
 ╰ Enter Choose · Space Toggle · Esc Close ╯
 """
@@ -25,7 +25,8 @@ from nictop.tui.widgets.base.dialog_frame import FRAME_CELLS, PopUp, box_keys, b
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 
-CHECKED, UNCHECKED = "[x] ", "[ ] "
+CHECKED, UNCHECKED = "on  ", "off "
+"""No brackets: those are buttons."""
 MIN_MENU_CELLS = 24
 
 

@@ -6,12 +6,12 @@
 ── pve ───────────────────────────────────────────────────────
  why      pve port 22: connection refused
  HOST      NAME    LINK   …
- vm1       ens192  ▲ 10G
+ vm1       ens192  ↑ 10G
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,6 +23,7 @@ from nictop.model.columns.overview import COLUMNS as NIC_COLUMNS
 from nictop.model.devices.pairs import pairs
 from nictop.model.facts import wrap
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
+from nictop.tui.filter_help import NIC_FILTER, FilterRows
 from nictop.tui.keys import HOSTS_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.frame import FramedScreen
@@ -55,6 +56,17 @@ class HostsScreen(FramedScreen):
     @property
     def tables(self) -> Mapping[str, Sequence[Column[Any]]]:
         return {"hosts": COLUMNS, "interfaces": NIC_COLUMNS}
+
+    @property
+    def sorted_tables(self) -> Collection[str]:
+        return ("interfaces",)
+
+    @property
+    def filter_rows(self) -> FilterRows:
+        return NIC_FILTER
+
+    def sort_table(self, column: str) -> None:
+        self.query_one(OverviewTable).sort_first(column)
 
     def compose_body(self) -> Iterable[Widget]:
         yield HostTable(id="host-table")

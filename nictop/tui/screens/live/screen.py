@@ -16,6 +16,7 @@ The tabs 1 to 4 change the body: devices, the queues of the chosen NIC, its inte
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from typing import ClassVar
 
@@ -23,7 +24,7 @@ from textual.binding import BindingType
 from textual.widgets import ContentSwitcher
 
 from nictop.probe.records import Request
-from nictop.rules import Fix
+from nictop.rules import Finding, Fix
 from nictop.tui.keys import LIVE_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.live.view import CONNECTIONS, FILTERS, LIVE_TABS, LiveView
@@ -99,6 +100,11 @@ class LiveScreen(LiveView):
         if self._snapshot is not None:
             self.show_devices(self._snapshot)
         self.query_one(DeviceTable).choose_link(ifindex)
+
+    def choose_finding(self, finding: Finding) -> None:
+        """The view is Findings already."""
+        self.query_one(FindingsView).choose(finding)
+        self._draw_findings()
 
     async def action_back(self) -> None:
         """From a finding to all of them, from one device to all of them, from its connections to it; else to
@@ -196,6 +202,13 @@ class LiveScreen(LiveView):
 
     def action_reverse(self) -> None:
         self._sorted_table.action_reverse()
+
+    @property
+    def sorted_tables(self) -> Collection[str]:
+        return ("",) if self.view in ("body", CONNECTIONS) else ()
+
+    def sort_table(self, column: str) -> None:
+        self._sorted_table.sort_first(column)
 
     @property
     def _sorted_table(self) -> DeviceTable | ConnectionList:

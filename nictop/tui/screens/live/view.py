@@ -20,6 +20,14 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link, Request
 from nictop.rules import Finding, Fix, HostFacts
 from nictop.rules.queue_advice import QueueAdvice, queue_advice
+from nictop.tui.filter_help import (
+    CONNECTION_FILTER,
+    CPU_FILTER,
+    FINDING_FILTER,
+    NIC_FILTER,
+    QUEUE_FILTER,
+    FilterRows,
+)
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.cpu.cpu_block import HEAT
@@ -29,7 +37,7 @@ from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
 from nictop.tui.widgets.devices.connections import ConnectionsView
 from nictop.tui.widgets.devices.overview import HostPairs, NicRows
-from nictop.tui.widgets.devices.table import GRAPH, DeviceTable, all_findings_of, device_findings
+from nictop.tui.widgets.devices.table import GRAPH, DeviceTable, all_findings_of, device_findings, is_checked
 from nictop.tui.widgets.devices.view import DevicesView, netdev_of, netdevs_of
 from nictop.tui.widgets.findings.panel import first_fix
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
@@ -52,6 +60,14 @@ FILTERS = {
     "findings": "finding-filter",
 }
 """Id of such a widget → that of its filter."""
+FILTER_ROWS: dict[str, FilterRows] = {
+    "body": NIC_FILTER,
+    CONNECTIONS: CONNECTION_FILTER,
+    "queues": QUEUE_FILTER,
+    "load": CPU_FILTER,
+    "findings": FINDING_FILTER,
+}
+"""Id of such a widget → what can be typed there."""
 NIC_FILTERS: dict[str, type[QueueView | CpuView]] = {"queue-filter": QueueView, "cpu-filter": CpuView}
 QUEUE_FILTER_HINT = "filter: 0-7  irq:57  cpu:3  input  rx>1000  drops/s>0  !12"
 CPU_FILTER_HINT = "filter: 0-7  busy>50  soft>10  steal>0  irq/s>1000  !3"
@@ -123,6 +139,10 @@ class LiveView(FramedScreen):
             case "cpus":
                 return {"": (*cpus.COLUMNS, HEAT)}
         return {}
+
+    @property
+    def filter_rows(self) -> FilterRows:
+        return FILTER_ROWS[self.view or "body"]
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """The filter of the devices, queues or CPUs."""
@@ -222,7 +242,14 @@ class LiveView(FramedScreen):
             self._nics.update(hosts, snapshots, display.diagnosis, self.nictop.now(), virtual=True)
             nics = {row.end.ifindex: row for row in self._nics.rows if row.end.host == self._host}
         findings = device_findings(display.diagnosis, self._host)
-        table.show(snapshot, self.nictop.hosts.session.history, findings, nics, self._peer_names())
+        table.show(
+            snapshot,
+            self.nictop.hosts.session.history,
+            findings,
+            nics,
+            self._peer_names(),
+            is_checked=is_checked(display.diagnosis, snapshot),
+        )
 
     def _peer_names(self) -> dict[int, str]:
         """ifindex → ``vm1 ens3``: NICs of other hosts behind taps of this one, and taps behind its NICs."""

@@ -32,6 +32,7 @@ from nictop.model.snapshot import is_same_machine
 from nictop.model.text.words import count_noun
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.traffic.plan.request import BUILTIN_TESTS
+from nictop.tui.filter_help import PATH_FILTER, FilterRows
 from nictop.tui.keys import TRAFFIC_KEYS, shown_key
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.frame import FramedScreen
@@ -81,6 +82,10 @@ class TrafficScreen(FramedScreen):
     @property
     def tables(self) -> Mapping[str, Sequence[Column[Any]]]:
         return {"": COLUMNS}
+
+    @property
+    def filter_rows(self) -> FilterRows:
+        return PATH_FILTER
 
     def compose_body(self) -> Iterable[Widget]:
         yield OfferTable(id="offers")

@@ -23,6 +23,7 @@ from nictop.report.runs.points import median_run
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.live.run_view import RunView, result_view
 from nictop.traffic.results.selection import StoredRun, StoredRuns, directory, stored_runs
+from nictop.tui.filter_help import RESULT_FILTER, FilterRows
 from nictop.tui.keys import RESULTS_KEYS, STORED_RUN_KEYS
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.run_page import RunPage, sentence_lines
@@ -80,6 +81,10 @@ class ResultsScreen(FramedScreen):
     @property
     def tables(self) -> Mapping[str, Sequence[Column[Any]]]:
         return {"": COLUMNS}
+
+    @property
+    def filter_rows(self) -> FilterRows:
+        return RESULT_FILTER
 
     def compose_body(self) -> Iterable[Widget]:
         with Container(id="results-body"):

@@ -38,6 +38,16 @@ class StopScreen(ConfirmDialog):
 
     DIALOG_TITLE, YES_LABEL, NO_LABEL = "Stop the test?", "Stop", "Continue"
 
+    def is_due(self) -> bool:
+        return self.nictop.traffic.running
+
+
+class RunChangeScreen(ChangeScreen):
+    """While the run waits for the answer."""
+
+    def is_due(self) -> bool:
+        return self.nictop.traffic.awaits_answer
+
 
 class RunScreen(RunPage):
     """Shows the state of the `TrafficController`."""
@@ -89,7 +99,7 @@ class RunScreen(RunPage):
         if traffic.awaits_answer and traffic.wanted is not None and traffic.wanted is not self._shown_change:
             self._shown_change = traffic.wanted
             words = f"{traffic.wanted.sentence}\nnictop does not apply it, but checks it afterwards."
-            self.app.push_screen(ChangeScreen(words), self._answer)
+            self.app.push_screen(RunChangeScreen(words), self._answer)
 
     def _answer(self, changed: bool | None) -> None:
         self.nictop.traffic.answer(changed=bool(changed))

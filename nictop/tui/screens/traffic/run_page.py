@@ -22,7 +22,7 @@ from nictop.model.facts import fit, width, wrap
 from nictop.model.text.glyphs import Glyphs
 from nictop.report.runs.limits import bottleneck_headline, limit_lines
 from nictop.report.runs.points import set_up_points
-from nictop.report.runs.sentences import KIND_LABELS, result_sentences
+from nictop.report.runs.sentences import KIND_LABELS, ResultSentence, result_sentences
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.results.result import ExaminedLimit, LimitVerdict
@@ -50,6 +50,8 @@ TALL_ROWS, MEDIUM_ROWS = 34, 24
 HOST_ROWS = (4, 2, 1)
 """Rows of a host on a tall screen, on a medium one, and on a small one."""
 
+RESULT_KINDS = ("event", "failed", "type", "goodput", "transactions", "under load")
+"""Kinds of the sentences that say what came of the run."""
 STYLES = {
     "event": "bad",
     "failed": "bad",
@@ -95,6 +97,18 @@ def _bottleneck_lines(limits: Sequence[ExaminedLimit], cells: int, glyphs: Glyph
     drawn = [replace(one, limit=glyphs.text(one.limit), value=glyphs.text(one.value)) for one in limits]
     for line in limit_lines(drawn, cells - LABEL_CELLS - 2 - MORE_CELLS):
         yield ((" " * (LABEL_CELLS + 1), ""), (line.text, VERDICT_STYLES[line.verdict]))
+
+
+def with_verdict_in_sight(sentences: Sequence[ResultSentence]) -> list[ResultSentence]:
+    """The verdict on the path right behind the result: what limits a run is long, and only worth reading if the packets
+    took the path that is meant."""
+    kinds = [one.kind for one in sentences]
+    if "path" not in kinds:
+        return list(sentences)
+    rest = list(sentences)
+    verdict = rest.pop(kinds.index("path"))
+    place = max((number for number, one in enumerate(rest, 1) if one.kind in RESULT_KINDS), default=0)
+    return [*rest[:place], verdict, *rest[place:]]
 
 
 class RunPage(FramedScreen):
@@ -217,7 +231,7 @@ class RunPage(FramedScreen):
         limits: Sequence[ExaminedLimit] = ()
         if run_view is not None and run_view.result is not None:
             limits = run_view.result.limits
-            texts += [(one.kind, one.text) for one in result_sentences(run_view.result)]
+            texts += with_verdict_in_sight(result_sentences(run_view.result))
         texts += [("note", note) for note in self.notes()]
         lines = sentence_lines(texts, self.size.width - 2, glyphs=self.glyphs, limits=limits)
         most = max(MIN_SENTENCE_ROWS, self.size.height // 3 - 2)

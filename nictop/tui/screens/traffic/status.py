@@ -86,13 +86,13 @@ def run_status(traffic: TrafficController) -> str:
 
 
 def end_text(traffic: TrafficController) -> str:
-    """``Test finished: 877 Mb/s (6)``: of the experiment that ended last, with the key of its view."""
+    """``Test finished: 877 Mb/s (key 6)``: of the experiment that ended last, with the key of its view."""
     ended, run_view = traffic.ended[-1], traffic.view()
     if not ended.results:
-        return f"Test failed: {ended.trouble} (6)"
+        return f"Test failed: {ended.trouble} (key 6)"
     if len(ended.results) > 1 or run_view is None or not goodput_text(run_view):
-        return f"Test finished: {count_noun(len(ended.results), 'run')} (6)"
-    return f"Test finished: {goodput_text(run_view)} (6)"
+        return f"Test finished: {count_noun(len(ended.results), 'run')} (key 6)"
+    return f"Test finished: {goodput_text(run_view)} (key 6)"
 
 
 def progress_text(traffic: TrafficController) -> str:

@@ -187,12 +187,17 @@ class LineView(WithGlyphs, ScrollView):
 
     # ------------------------------------------------------------------------------------------------ drawing
 
+    @property
+    def more_key(self) -> str:
+        """Label of the keys that show what is below the last row."""
+        return "PgDn"
+
     def render_line(self, y: int) -> Strip:
         strip = self._row(y)
         shown = self.scroll_offset.y + self.size.height - self._header_height
         if not self.marks_more or y != self.size.height - 1 or shown >= self._count:
             return strip
-        hint = self.glyphs.encode(f" {self.glyphs.descending} PgDn ")
+        hint = self.glyphs.encode(f" {self.glyphs.descending} {self.more_key} ")
         room = max(0, self.size.width - width(hint))
         return Strip.join([strip.crop(0, room), Strip([Segment(hint, self._style("") + self._style("dim"))])])
 

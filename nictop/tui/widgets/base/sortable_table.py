@@ -82,12 +82,13 @@ class SortableTable(ChoiceView, Generic[RowT]):
         """By the next column in sight, then in the usual order again; numbers begin with the greatest."""
         keys = ["", *(column.key for column in self._columns)]
         place = keys.index(self.order.column) if self.order.column in keys else 0
-        self._sort_first(keys[(place + step) % len(keys)])
+        self.sort_first(keys[(place + step) % len(keys)])
 
     def action_reverse(self) -> None:
         self.sort_by(self.order.column, descending=not self.order.descending)
 
-    def _sort_first(self, key: str) -> None:
+    def sort_first(self, key: str) -> None:
+        """As the first click on its title: numbers begin with the greatest."""
         column = self.COLUMNS_BY_KEY.get(key)
         self.sort_by(key, descending=column is not None and self.begins_with_greatest(column))
 
@@ -106,6 +107,6 @@ class SortableTable(ChoiceView, Generic[RowT]):
                 if column.key == self.order.column:
                     self.action_reverse()
                 else:
-                    self._sort_first(column.key)
+                    self.sort_first(column.key)
                 return
             left += column.width + 1

@@ -21,13 +21,13 @@ from nictop.changes.events import NOTHING_CHANGED
 from nictop.changes.job import ChangeJob
 from nictop.changes.progress import ChangeProgress
 from nictop.changes.wording import LABEL_INDENT, WARNING_LABEL, outcome_text, plan_lines
-from nictop.hosts.session import whole_seconds
 from nictop.model.devices.rights import is_root
 from nictop.model.facts import width, wrap
 from nictop.model.rates.links import sum_known
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
+from nictop.model.text.units import whole_seconds
 from nictop.rules import Fix
 from nictop.rules.fixes.commands import Command
 from nictop.rules.wording import LINE_CONTINUATION, command_lines, headline

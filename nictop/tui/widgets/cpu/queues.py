@@ -176,7 +176,7 @@ def _below(
     if any(row.has_moved for row in rows):
         lines.append(one_line(moved_note(age), width, "warn"))
     elif any(row.busy_cpus for row in rows):
-        read = f" read {units.duration(age)} ago" if age is not None else ""
+        read = f" read {units.whole_seconds(age)} ago" if age is not None else ""
         lines.append(one_line(f"CPU now: where interrupts were counted; as the affinity{read}", width, "dim"))
     else:
         lines.append(one_line("CPU now: the affinity, as no interrupts were counted", width, "dim"))

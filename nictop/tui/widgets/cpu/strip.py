@@ -1,7 +1,7 @@
 """The CPUs in one line: where each spends its time, as bars while there is room and as one mark per CPU beyond; then
 the means over all of them.
 
-     CPU (4)  0 ██▓▒▒▒▒···  82%  1 █▓········  12%   █ user 31 ▓ sys 4 ▒ softirq 38 ░ steal 0  idle 26 %
+     4 CPUs  0 ██▓▒▒▒▒···  82%  1 █▓········  12%   █ user 31 ▓ sys 4 ▒ softirq 38 ░ steal 0  idle 26 %
 
 Each kind has its own texture besides its colour.
 """
@@ -37,7 +37,7 @@ def draw_processors(cpus: Mapping[int, CpuShares], width: int, *, glyphs: Glyphs
     What there is room for depends on the width and on the number of CPUs alone: nothing moves."""
     if not cpus:
         return ((fit(" CPU  no rates yet", width), "dim"),)
-    title: Span = (f" CPU ({len(cpus)}) ", "title")
+    title: Span = (f" {len(cpus)} CPU{'s' if len(cpus) > 1 else ''} ", "title")
     own = len(cpus) * (len(str(max(cpus))) + CPU_BAR_EXTRA_CELLS)
     idle = _idle(cpus)
     legends = (

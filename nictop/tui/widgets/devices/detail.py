@@ -219,6 +219,15 @@ class FactsView(LineView):
     """The facts of the chosen row."""
 
     marks_more = True
+    has_page_keys = True
+    """The keys that scroll by a page are for it also while the table has the focus."""
+
+    @property
+    def more_key(self) -> str:
+        return super().more_key if self.has_focus or self.has_page_keys else "Tab PgDn"
+
+    def page(self, pages: int) -> None:
+        self.scroll_relative(y=pages * max(1, self.size.height - 1), animate=False)
 
 
 class LinkPanel(WhileOpen, Vertical):

@@ -128,7 +128,7 @@ class OverviewView(WhileOpen, Container):
             if len(rows) == len(self._nics.rows)
             else f"{_number(rows)} of {_number(self._nics.rows)}"
         )
-        title = self.glyphs.text(f"Interfaces ({title}){self._hidden_text()}")
+        title = self.glyphs.text(f"Interfaces: {title}{self._hidden_text()}")
         if table.border_title != title:
             table.border_title = title
         self._draw_facts()

@@ -35,7 +35,7 @@ from nictop.model.history import History
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.words import IFF_LOOPBACK, IFF_UP, is_esxi
 from nictop.rules import SEVERITIES
-from nictop.rules.wording import SEVERITY_LABELS, severity_mark
+from nictop.rules.wording import SEVERITY_LABELS, has_read_all, severity_mark
 from nictop.tui.keys import shown_key
 from nictop.tui.widgets.base.filter_line import NO_MATCHES
 from nictop.tui.widgets.base.line_view import TONES, Span, SpanLine
@@ -71,6 +71,15 @@ def device_findings(diagnosis: Diagnosis | None, host: str) -> DeviceFindings:
         if finding.host == host:
             found.setdefault(finding.subject if finding.ifindex is None else finding.ifindex, []).append(finding)
     return found
+
+
+def is_checked(diagnosis: Diagnosis | None, snapshot: Snapshot) -> bool:
+    """The diagnosis is about this host, and no source of it is still being read."""
+    if diagnosis is None or snapshot.inventory is None or snapshot.inventory.pending:
+        return False
+    skipped = [one for one in diagnosis.skipped if one.host == snapshot.host]
+    is_about_host = bool(skipped) or any(one.host == snapshot.host for one in diagnosis.findings)
+    return is_about_host and has_read_all(skipped)
 
 
 def findings_of(row: Row, findings: DeviceFindings) -> Sequence[Finding]:
@@ -163,6 +172,13 @@ class DeviceTable(ChoiceView):
     class Opened(ChoiceView.Opened):
         """Details of the chosen row were requested."""
 
+    class PageRequested(Message):
+        """The facts of the chosen row are to be scrolled up (-1) or down (1)."""
+
+        def __init__(self, pages: int) -> None:
+            super().__init__()
+            self.pages = pages
+
     class VirtualClicked(Message):
         """The title of the virtual interfaces was clicked."""
 
@@ -180,6 +196,8 @@ class DeviceTable(ChoiceView):
         self._virtual_at_first: bool | None = None
         """Decided for the host that is shown; None: nothing is known of its netdevs."""
         self.findings: DeviceFindings = {}
+        self._is_settled = False
+        """The checks have read what they need: `first_choice` does not follow the findings any more."""
         self.filter = row_filter("")
         self._is_new_filter = False
         """It was changed since the last `show`."""
@@ -220,7 +238,7 @@ class DeviceTable(ChoiceView):
     def begin(self, key: str | None) -> None:
         super().begin(key)
         self._virtual_at_first, self._columns = None, ColumnCache()
-        self._is_order_due = True
+        self._is_order_due, self._is_settled = True, False
 
     @property
     def needed_rows(self) -> int:
@@ -243,16 +261,22 @@ class DeviceTable(ChoiceView):
         findings: DeviceFindings,
         nics: Mapping[int, NicRow] | None = None,
         peers: Mapping[int, str] | None = None,
+        *,
+        is_checked: bool = False,
     ) -> None:
         """Draw `snapshot`; the cursor stays on its device, or at its index when the device is gone. `nics`: ifindex →
         the row of the overview, for the filter. `peers`: ifindex → host and name of the NIC at the other end of a tap
-        or veth."""
+        or veth. `is_checked`: `findings` rest on all that the checks read of this host."""
+        is_new = findings != self.findings and not self._is_settled
         self._snapshot, self._history, self.findings, self._nics = snapshot, history, findings, nics or {}
         self._peers = peers or {}
         self._plant(snapshot)
         if self._is_order_due:
             self._make_order(snapshot)
         self._apply_filter(snapshot)
+        if is_new and self._rows:
+            self.set_keys([row.key for row in self._rows])
+        self._is_settled = self._is_settled or is_checked
         self.redraw()
 
     def _plant(self, snapshot: Snapshot) -> None:
@@ -337,21 +361,20 @@ class DeviceTable(ChoiceView):
         return NicRow(end, snapshot, row.link, row.pci, row.vf, rates=row_rates(row, snapshot), severity=severity)
 
     def first_choice(self) -> int:
-        """The netdev named `preferred`, else the first one with a device, else the first one that is up, else the first
-        row; with a filter, of those that pass it."""
+        """The netdev named `preferred`, else the device with the worst finding, else the first netdev with a device,
+        else the first one that is up, else the first row; with a filter, of those that pass it. Once the checks have
+        read all, the choice stays: nothing moves below the reader's eyes."""
+        if self._is_settled and self.index is not None and not self._matches:
+            return self.index
+        places = _places_of_findings(self.findings)
 
-        def rank(index: int) -> tuple[bool, int, int]:
+        def rank(index: int) -> tuple[bool, bool, int, int, int]:
             row = self._rows[index]
             above, link = bool(self._matches) and row.key not in self._matches, row.link
-            if link is None:
-                return above, 3, index
-            if link.name == self.preferred:
-                return above, -1, index
-            if not is_virtual(link):
-                return above, 0, index
-            return above, 2 if not link.flags & IFF_UP or link.flags & IFF_LOOPBACK else 1, index
+            is_other = link is None or link.name != self.preferred
+            return above, is_other, _place_of(row, places), _kind_rank(row), index
 
-        return min(rank(index) for index in range(len(self._rows)))[2]
+        return min(rank(index) for index in range(len(self._rows)))[-1]
 
     def choice_changed(self, index: int) -> None:
         self.post_message(self.Chosen(self._rows[index]))
@@ -478,6 +501,17 @@ class DeviceTable(ChoiceView):
 
     # ------------------------------------------------------------------------------------------- keys and mouse
 
+    @property
+    def is_in_view(self) -> bool:
+        """All of its rows are: the keys that scroll by a page scroll the facts."""
+        return self.virtual_size.height <= self.size.height
+
+    def action_page(self, pages: int) -> None:
+        if self.is_in_view:
+            self.post_message(self.PageRequested(pages))
+        else:
+            super().action_page(pages)
+
     def sort_by(self, column: str, *, descending: bool) -> None:
         """Sort by the present values of a column; "": the tree."""
         self.order = RowOrder(column, descending)
@@ -491,14 +525,15 @@ class DeviceTable(ChoiceView):
         shape = self._layout
         keys = ["", *(column.key for column in shape.columns)]
         place = keys.index(self.order.column) if self.order.column in keys else 0
-        self._sort_first(keys[(place + step) % len(keys)])
+        self.sort_first(keys[(place + step) % len(keys)])
 
     def action_reverse(self) -> None:
         """Of the tree there is no other order."""
         if self.order.column:
             self.sort_by(self.order.column, descending=not self.order.descending)
 
-    def _sort_first(self, key: str) -> None:
+    def sort_first(self, key: str) -> None:
+        """As the first click on its title: numbers begin with the greatest."""
         column = next((one for one in COLUMNS if one.key == key), None)
         self.sort_by(key, descending=column is not None and (column.align == "right" or key == "link"))
 
@@ -513,7 +548,7 @@ class DeviceTable(ChoiceView):
                 if column.key == self.order.column:
                     self.action_reverse()
                 else:
-                    self._sort_first(column.key)
+                    self.sort_first(column.key)
                 return
             left += column.width + 1
 
@@ -555,3 +590,26 @@ class DeviceTable(ChoiceView):
 
 def _row_key(shown: DeviceRow) -> str:
     return shown.row.key
+
+
+def _places_of_findings(findings: DeviceFindings) -> Mapping[int | str, int]:
+    """Key of `DeviceFindings` → place of the worst finding of it among all critical ones and warnings."""
+    urgent = [key for key, found in findings.items() if found[0].severity != "info"]
+    return {key: place for place, key in enumerate(urgent)}
+
+
+def _place_of(row: Row, places: Mapping[int | str, int]) -> int:
+    """That of the worst finding about the netdev of a row or its PCI function; behind all others if there is none."""
+    keys: list[int | str] = [row.link.ifindex] if row.link is not None else []
+    if row.pci is not None:
+        keys.append(row.pci.address)
+    return min((places[key] for key in keys if key in places), default=len(places))
+
+
+def _kind_rank(row: Row) -> int:
+    """Netdevs with a device, then virtual ones that are up, the others, rows without a netdev."""
+    if row.link is None:
+        return 3
+    if not is_virtual(row.link):
+        return 0
+    return 2 if not row.link.flags & IFF_UP or row.link.flags & IFF_LOOPBACK else 1

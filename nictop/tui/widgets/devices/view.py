@@ -1,7 +1,7 @@
 """The first view: the table of devices, and below or beside it everything about the chosen one.
 
 Less than 120 columns: the panel is below the table, one line of it in any case. From 120 columns on it is at the right;
-where there is much room, the charts are at the left, below the table. The rows are divided by the number of rows in the
+where the table leaves room, the charts are at the left, below it. The rows are divided by the number of rows in the
 table, so that a recording is drawn as the live screen was.
 """
 
@@ -22,7 +22,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.while_open import WhileOpen
-from nictop.tui.widgets.devices.detail import ChartShape, LinkPanel, TrafficChart
+from nictop.tui.widgets.devices.detail import ChartShape, FactsView, LinkPanel, TrafficChart
 from nictop.tui.widgets.devices.table import DeviceTable
 
 FILTER_HINT = "filter: ens3  driver:igb  drops/s>0  !state:down  address:192.0.2.0/24"
@@ -30,9 +30,11 @@ MIN_PANEL_ROWS = 5
 """Rows of the panel below the table: title, RX and TX with their time axis, and one line of facts."""
 MIN_TABLE_ROWS = 7
 """Rows that the table has above such a panel; with less room the panel is one line of facts."""
-MIN_CELLS_FOR_LEFT, MIN_LEFT_ROWS = 160, 12
+MIN_CELLS_FOR_LEFT, MIN_LEFT_ROWS = 120, 8
 """Cells of the view and free rows below a table at the left, from which on the charts are there."""
-MAX_CHART_ROWS = 14
+MIN_STACKED_ROWS = 12
+"""Rows of each chart, its axis included, from which on RX and TX stand one above the other."""
+MAX_CHART_ROWS = 20
 
 
 def panel_rows(needed: int, room: int) -> int:
@@ -49,7 +51,7 @@ def left_charts(needed: int, cells: int, room: int) -> ChartShape:
     free = room - needed
     if cells < MIN_CELLS_FOR_LEFT or free < MIN_LEFT_ROWS:
         return ChartShape(0, beside=False)
-    if free < 2 * MIN_LEFT_ROWS:
+    if free < 2 * MIN_STACKED_ROWS:
         return ChartShape(min(MAX_CHART_ROWS, free - 2), beside=True)
     return ChartShape(min(MAX_CHART_ROWS, free // 2 - 2), beside=False)
 
@@ -83,6 +85,7 @@ class DevicesView(WhileOpen, Container):
         if title != self._title:
             self._title = title
             panel.border_title = self.glyphs.encode(title).replace("[", r"\[")
+        self.query_one(FactsView).has_page_keys = table.is_in_view
         panel.show(row, snapshot, history, table.findings, peers, with_chart=not self._charts.rows)
         chart = self.query_one("#left-traffic", TrafficChart)
         if self._charts.rows and row is not None:
@@ -91,6 +94,9 @@ class DevicesView(WhileOpen, Container):
     def on_input_changed(self, event: Input.Changed) -> None:
         """The screen draws then."""
         self.query_one(DeviceTable).set_filter(event.value)
+
+    def on_device_table_page_requested(self, event: DeviceTable.PageRequested) -> None:
+        self.query_one(FactsView).page(event.pages)
 
     def end_filter(self) -> None:
         self.query_one(FilterLine).action_end_filter()

@@ -1,14 +1,15 @@
 """The worst finding in one line, below every view but that of all findings.
 
- ▲ ens224: uses the auto-generated profile "Wired connection 1"                   +5 (5)
+ ▲ ens224: uses the auto-generated profile "Wired connection 1"               +5 (key 4)
 
-``+5``: further findings; ``(5)``: the key that lists all of them.
+``+5``: further findings; ``(key 4)``: lists all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from textual import events
 from textual.message import Message
 
 from nictop.model.facts import fit, width
@@ -21,10 +22,12 @@ from nictop.rules.wording import (
     headline,
     severity_mark,
 )
+from nictop.tui.keys import shown_key
 from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine
 
+NUMBER_SPAN = 2
+"""Index of the number of the others among the spans of the line."""
 NOT_CHECKED_TEXT = "Checks start when the inventory has been read"
-FINDINGS_KEY = "4"
 
 
 def draw_worst_finding(
@@ -34,13 +37,15 @@ def draw_worst_finding(
     notice: str = "",
     several_hosts: bool = False,
     unread: Sequence[str] = (),
+    key: str = "4",
     glyphs: Glyphs = UNICODE,
 ) -> SpanLine:
     """Mark, subject and title of the worst finding and the number of the others, in `cells` cells. `notice`: why the
-    chosen host is not live; it is shown instead of the worst finding. `unread`: names of hosts that are not checked."""
+    chosen host is not live; it is shown instead of the worst finding. `unread`: names of hosts that are not checked.
+    `key`: lists all findings."""
     findings = diagnosis.findings if diagnosis is not None else ()
     others = len(findings) - (0 if notice else 1)
-    more = f" +{others} ({FINDINGS_KEY}) " if others > 0 else f" ({FINDINGS_KEY}) "
+    more = f" +{others} (key {key}) " if others > 0 else f" (key {key}) "
     if notice:
         line: tuple[Span, str] = ((f" {glyphs.warning} ", "warn"), glyphs.text(notice))
     elif diagnosis is None:
@@ -84,7 +89,11 @@ class FindingsPanel(LineView):
     can_focus = False
 
     class Opened(Message):
-        """The list of all findings was requested."""
+        """The finding that is shown was requested; None: the list of all findings."""
+
+        def __init__(self, finding: Finding | None) -> None:
+            super().__init__()
+            self.finding = finding
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -105,9 +114,20 @@ class FindingsPanel(LineView):
         diagnosis, notice, several_hosts, unread = self._content
         cells = self.scrollable_content_region.width
         line = draw_worst_finding(
-            diagnosis, cells, notice=notice, several_hosts=several_hosts, unread=unread, glyphs=self.glyphs
+            diagnosis,
+            cells,
+            notice=notice,
+            several_hosts=several_hosts,
+            unread=unread,
+            key=shown_key(self.app, "findings"),
+            glyphs=self.glyphs,
         )
         self.show_lines([line])
 
-    def on_click(self) -> None:
-        self.post_message(self.Opened())
+    def on_click(self, event: events.Click) -> None:
+        """On the number of the others: all of them."""
+        diagnosis, notice, _, _ = self._content
+        (line,) = self.lines
+        is_on_number = event.get_content_offset_capture(self).x >= sum(width(text) for text, _ in line[:NUMBER_SPAN])
+        shown = diagnosis.findings[:1] if diagnosis is not None and not notice else ()
+        self.post_message(self.Opened(shown[0] if shown and not is_on_number else None))

@@ -1,4 +1,4 @@
-"""Findings that the newest diagnosis does not have any more stay in the list for some time, then they are resolved.
+"""Findings that the newest diagnosis does not have any more stay below the others for a while, then they are resolved.
 
 Pure.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from nictop.rules import Finding, Skipped
 
 GONE_SECONDS = 30.0
-"""Time for which a finding stays at its place after the last diagnosis that had it."""
+"""Time for which a finding stays in the list after the last diagnosis that had it."""
 MAX_GONE_FINDINGS = 50
 MAX_RESOLVED_FINDINGS = 50
 
@@ -57,8 +57,8 @@ def keyed_checks(skipped: Iterable[Skipped]) -> list[Entry]:
 
 
 class RecentFindings:
-    """The findings of the newest diagnosis and, at their old places, those that it has lost within `GONE_SECONDS`: at
-    most `MAX_GONE_FINDINGS`, the newest ones."""
+    """The findings of the newest diagnosis and, below them, those that it has lost within `GONE_SECONDS`, the last one
+    first: at most `MAX_GONE_FINDINGS`, the newest ones."""
 
     def __init__(self) -> None:
         self.entries: Sequence[Entry] = ()
@@ -80,11 +80,4 @@ class RecentFindings:
         again = {one.key for one in newly} | known
         resolved = (*newly, *(one for one in self.resolved if one.key not in again))
         self.resolved = [one for one in resolved if one.last_seen <= now][:MAX_RESOLVED_FINDINGS]
-        place = 0
-        for one in self.entries if gone else ():
-            if one.key in known:
-                place = next(index for index, entry in enumerate(result) if entry.key == one.key) + 1
-            elif one.key in kept:
-                result.insert(place, one._replace(gone=True))
-                place += 1
-        self.entries = result
+        self.entries = [*result, *(one._replace(gone=True) for one in reversed(gone))]

@@ -220,6 +220,12 @@ class FindingsView(WhileOpen, Container):
         fix = fixes[fix_index(fixes, self._chosen_fix)] if fixes else None
         return (entry.about, fix) if fix is not None and fix.commands else None
 
+    def choose(self, finding: Finding) -> None:
+        """The cursor is on this finding as soon as it is drawn, also if a filter had hidden it."""
+        keys = (entry.key for entry in self._recent.entries if entry.about == finding)
+        self.query_one(FindingList).begin(next(keys, None))
+        self.query_one(FilterLine).action_end_filter()
+
     def remember(self, diagnosis: Diagnosis | None) -> None:
         """The findings are there now."""
         self._recent.update(diagnosis.findings if diagnosis is not None else (), self._here().monotonic)

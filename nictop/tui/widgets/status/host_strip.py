@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -32,6 +33,8 @@ STYLES: dict[str, Tone] = {
     "lost": "warn",
     "failed": "bad",
 }
+BADGE_STYLES: dict[str, Tone] = {"●": "good", "◌": "warn", "✖": "bad"}
+"""Marks of `MARKS`, each once."""
 MAX_HOST_NAME_CELLS = 24
 """Cells of a name in the line; the hosts screen has all of it."""
 HIDDEN_COUNT_CELLS = 5
@@ -41,6 +44,12 @@ HIDDEN_COUNT_CELLS = 5
 def host_mark(status: ConnectionStatus, *, glyphs: Glyphs) -> Span:
     """Mark and style of a connection status."""
     return glyphs.encode(MARKS[status]), STYLES[status]
+
+
+def host_badges(states: Sequence[ConnectionStatus]) -> list[Span]:
+    """``●3``, ``◌1``, ``✖1``: the number of hosts with each mark."""
+    numbers = Counter(MARKS[state] for state in states)
+    return [(f"{mark}{numbers[mark]}", style) for mark, style in BADGE_STYLES.items() if numbers[mark]]
 
 
 @dataclass(frozen=True)

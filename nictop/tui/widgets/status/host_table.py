@@ -1,7 +1,7 @@
 """The watched hosts, one line each, and the facts of the chosen one.
 
   HOST STATE CPU        RX b/s TX b/s drops/s FINDINGS RTT ms ADDRESS
-● web1 live  ██···  48% 1.20 G 3.10 M    0      ▲1   0.41 root@198.51.100.11
+● web1 live  ██···  48% 1.20 G 3.10 M    0    ✖1 ▲4  0.41 root@198.51.100.11
 ✖ web3 failed    –          –      –       –     –      – web3
 """
 
@@ -23,9 +23,9 @@ from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.words import is_virtual, kernel_text
 from nictop.model.time_axis import LocalClock, clock_text
-from nictop.rules import SEVERITIES, Diagnosis, Severity
+from nictop.rules import Diagnosis, Severity
 from nictop.rules.registry import has_platform
-from nictop.rules.wording import SEVERITY_LABELS, severity_mark
+from nictop.rules.wording import severity_badges
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.table_line import cell_spans, fit_with_mark, header_line, headings
@@ -108,13 +108,15 @@ def _drops(row: HostRow) -> Cell:
 
 
 def _findings(row: HostRow) -> Cell:
-    """Mark of the worst one and their number."""
+    """``✖1 ▲4``: the number of each severity; of info only where there is nothing worse."""
     if row.severities is None:
         return units.UNKNOWN, "dim"
-    if not row.severities:
+    badges = severity_badges(row.severities, glyphs=row.glyphs) or severity_badges(
+        row.severities, shown=("info",), glyphs=row.glyphs
+    )
+    if not badges:
         return "0", "dim"
-    worst = min(row.severities, key=SEVERITIES.index)
-    return f"{severity_mark(worst, glyphs=row.glyphs)}{len(row.severities)}", SEVERITY_LABELS[worst].tone
+    return " ".join(text for text, _ in badges), badges[0][1]
 
 
 def _round_trip(row: HostRow) -> Cell:
@@ -142,7 +144,7 @@ COLUMNS: tuple[Column[HostRow], ...] = (
     Column("drops", "drops/s", "1/s", 7, 5, "right", _drops,
         source="packets dropped by all NICs (IFLA_STATS_LINK_64 rx_dropped + tx_dropped + rx_missed_errors)"),
     Column("findings", "FINDINGS", "", 8, 6, "right", _findings,
-        source="mark of the worst finding, and their number (rules of nictop)"),
+        source="number of critical findings and of warnings; of info where there are none (rules of nictop)"),
     Column("round_trip", "RTT ms", "ms", 6, 7, "right", _round_trip,
         source="shortest round trip of the last pings (ping of the probe over its connection)"),
     Column("address", "ADDRESS", "", 40, 8, "left", lambda row: (host_address_text(row.host.host), "dim"),

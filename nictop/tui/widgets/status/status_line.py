@@ -1,7 +1,7 @@
-"""The second line of every screen: the hosts and how they are, what is running, how often they are read, and what
-nictop itself costs.
+"""The second line of every screen: the hosts and how they are, what is running, whether the chosen host may be changed,
+how often they are read, and what nictop itself costs.
 
- [● vm1]  ◌ vm2 reconnecting in 4 s                  ● REC 01:05 3.2 MB  PAUSED  every 1 s
+ [● vm1]  ◌ vm2 reconnecting in 4 s       ● REC 01:05 3.2 MB  PAUSED  read-only  every 1 s
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from time import monotonic
 from textual import events
 from textual.message import Message
 
-from nictop.hosts.session import HostSession, is_silent, whole_seconds
+from nictop.hosts.session import HostSession, is_silent
 from nictop.model.facts import clean, platform_text
 from nictop.model.facts import width as cells
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import Glyphs
+from nictop.model.text.units import whole_seconds
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, cut_spans
 from nictop.tui.widgets.status.host_strip import MARKS, STYLES, HostSpans, draw_hosts
 from nictop.tui.widgets.status.own_cost import OwnCost
@@ -24,8 +25,14 @@ from nictop.tui.widgets.status.own_cost import OwnCost
 PAUSED = " PAUSED "
 BETWEEN = "  "
 """Between the recording, the run and the change that go on."""
-RIGHT_SPANS = -3
-"""Spans at the end of the line: what is running, PAUSED, interval and cost."""
+RIGHT_SPANS = -4
+"""Spans at the end of the line: what is running, PAUSED, what is allowed, interval and cost."""
+READ_ONLY: Span = (" read-only ", "dim")
+CHANGES_ALLOWED: Span = (" changes allowed ", "accent")
+NOTHING_TO_CHANGE: Span = ("", "")
+"""A recording."""
+MIN_MODE_CELLS = 60
+"""Cells below which the line does not say whether the host may be changed."""
 MIN_INTERVAL_CELLS = 36
 """Cells below which the line has the hosts only."""
 
@@ -40,10 +47,11 @@ def draw_status(
     glyphs: Glyphs,
     silent: float = 0.0,
     run: str = "",
+    mode: Span = NOTHING_TO_CHANGE,
 ) -> SpanLine:
     """One host in a line of exactly `width` cells; what matters least is left out or cut first. `silent`: seconds for
     which a live host has said nothing, although it should have; 0 while it does what it should. `run`: about what goes
-    on (a run, a recording), short."""
+    on (a run, a recording), short. `mode`: whether the host may be changed."""
     state = "lost" if silent else snapshot.state
     left: list[Span] = [(f" {glyphs.encode(MARKS[state])} ", STYLES[state]), (f"{clean(snapshot.host)}  ", "title")]
     if silent:
@@ -54,7 +62,7 @@ def draw_status(
         left.append(("inventory pending ", "dim"))
     else:
         left.append((clean(platform_text(snapshot.inventory.platform)), "dim"))
-    return _line(left, width, interval, cost, run, paused=paused, glyphs=glyphs)
+    return _line(left, width, interval, cost, run, mode=_mode_in(mode, width), paused=paused, glyphs=glyphs)
 
 
 def draw_several(
@@ -68,16 +76,23 @@ def draw_several(
     paused: bool,
     glyphs: Glyphs,
     run: str = "",
+    mode: Span = NOTHING_TO_CHANGE,
 ) -> tuple[SpanLine, HostSpans]:
     """The same for several hosts, with the status of each, and where each of them is; `now` is CLOCK_MONOTONIC."""
-    least = len(_right(width, width, interval, None, "")) + len(_run_badge(run)) + (len(PAUSED) if paused else 0)
+    mode = _mode_in(mode, width)
+    badges = len(_run_badge(run)) + (len(PAUSED) if paused else 0) + len(mode[0])
+    least = len(_right(width, width, interval, None, "")) + badges
     found = draw_hosts(hosts, chosen, max(0, width - least), now, interval, glyphs=glyphs)
-    return _line(found.spans, width, interval, cost, run, paused=paused, glyphs=glyphs), found
+    return _line(found.spans, width, interval, cost, run, mode=mode, paused=paused, glyphs=glyphs), found
 
 
 def draw_note(note: str, width: int, *, glyphs: Glyphs) -> SpanLine:
     """Instead of the hosts: long work that is running."""
     return tuple(cut_spans([(f" {glyphs.text(note)}", "warn")], width))
+
+
+def _mode_in(mode: Span, width: int) -> Span:
+    return mode if width >= MIN_MODE_CELLS else NOTHING_TO_CHANGE
 
 
 def _run_badge(run: str) -> str:
@@ -91,18 +106,19 @@ def _line(
     cost: tuple[float, int] | None,
     run: str,
     *,
+    mode: Span,
     paused: bool,
     glyphs: Glyphs,
 ) -> SpanLine:
     badge, going = PAUSED if paused else "", _run_badge(run)
-    wanted = sum(cells(text) for text, _ in left) + len(badge) + len(going)
+    wanted = sum(cells(text) for text, _ in left) + len(badge) + len(going) + len(mode[0])
     right = _right(width, wanted, interval, cost, glyphs.encode("·"))
-    room = max(0, width - len(right) - len(badge) - len(going))
+    room = max(0, width - len(right) - len(badge) - len(going) - len(mode[0]))
     spans = cut_spans(left, room)
     room -= sum(cells(text) for text, _ in spans)
     rest = max(0, width - len(right))
-    shown = going[:rest]
-    return (*spans, (" " * room, ""), (shown, "accent"), (badge[: rest - len(shown)], "warn"), (right, "dim"))
+    badges = cut_spans([(going, "accent"), (badge, "warn"), mode], rest)
+    return (*spans, (" " * room, ""), *badges, (right, "dim"))
 
 
 def _right(width: int, left: int, interval: float, cost: tuple[float, int] | None, dot: str) -> str:
@@ -147,6 +163,7 @@ class StatusLine(LineView):
         self._chosen = ""
         self._going: Sequence[tuple[str, str]] = ()
         self._note = ""
+        self._mode = NOTHING_TO_CHANGE
         self._found = HostSpans()
         self._going_at = 0
         """Column of `_going`."""
@@ -173,10 +190,12 @@ class StatusLine(LineView):
         paused: bool,
         going: Sequence[tuple[str, str]],
         note: str,
+        mode: Span,
     ) -> None:
         """`snapshot`: of the chosen host; a single host is drawn from it. `going`: text about the recording, the run
-        and the change that go on, and the action of a click on it; `note`: about long work, instead of the hosts."""
-        self._snapshot, self._hosts, self._chosen = snapshot, hosts, chosen
+        and the change that go on, and the action of a click on it; `note`: about long work, instead of the hosts.
+        `mode`: whether the chosen host may be changed."""
+        self._snapshot, self._hosts, self._chosen, self._mode = snapshot, hosts, chosen, mode
         self._interval, self._paused, self._going, self._note = interval, paused, going, note
         self._draw()
 
@@ -211,6 +230,7 @@ class StatusLine(LineView):
                 paused=self._paused,
                 glyphs=self.glyphs,
                 run=run,
+                mode=self._mode,
             )
         elif self._snapshot is not None:
             silent = (self._hosts[0].age(self._clock()) or 0.0) if self._hosts else 0.0
@@ -224,6 +244,7 @@ class StatusLine(LineView):
                 glyphs=self.glyphs,
                 silent=silent if overdue else 0.0,
                 run=run,
+                mode=self._mode,
             )
         else:
             return

@@ -1,6 +1,6 @@
 """The first line of every screen: its views, each with the digit that is its key, and the number of what is in it.
 
-nictop │1 Devices│2 Queues 3 CPUs 4 Findings ▲4 5 Hosts 2 6 Traffic ● 7 Results
+nictop │1 Devices│2 Queues 3 CPUs 4 Findings ✖1 ▲4 5 Hosts ●2 6 Traffic ● 7 Results
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class DrawnTabs:
         return next((tab.name for tab, end in zip(TABS, self.ends[1:], strict=True) if x < end), None)
 
 
-def draw_tabs(active: str, badges: Mapping[str, Span], cells: int, *, glyphs: Glyphs = UNICODE) -> DrawnTabs:
+def draw_tabs(active: str, badges: Mapping[str, Sequence[Span]], cells: int, *, glyphs: Glyphs = UNICODE) -> DrawnTabs:
     """At most `cells` cells: names become short, then only the active one has its name, and at last there are only
-    digits. `badges`: name of a tab → what is behind its name, and its style."""
+    digits. `badges`: name of a tab → what is behind its name: marks, with a number behind each."""
     forms: tuple[tuple[str, Callable[[Tab], str], bool], ...] = (
         (PROGRAM, lambda tab: tab.label, True),
         (" ", lambda tab: tab.label, True),
@@ -50,14 +50,12 @@ def draw_tabs(active: str, badges: Mapping[str, Span], cells: int, *, glyphs: Gl
     for lead, name_of, has_badges in forms:
         spans, sizes = [(lead, "accent")], [width(lead)]
         for number, tab in enumerate(TABS, 1):
-            badge, style = badges.get(tab.name, ("", "")) if has_badges else ("", "")
+            tab_badges = badges.get(tab.name, ()) if has_badges else ()
             words = f"{number} {name_of(tab)}".rstrip()
-            if not name_of(tab):
-                badge = badge.lstrip("0123456789 ")  # behind a digit that is a key
             here = tab.name == active
             edge = glyphs.axis if here else ""
             parts = [(edge, "title"), (words, "title" if here else "")]
-            parts += [(f" {glyphs.encode(badge)}", style)] if badge else []
+            parts += [(f" {glyphs.encode(badge)}", style) for badge, style in tab_badges]
             parts += [(edge or " ", "title")]
             spans += parts
             sizes.append(sum(width(text) for text, _ in parts))
@@ -81,10 +79,10 @@ class TabLine(LineView):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.active = ""
-        self._badges: Mapping[str, Span] = {}
+        self._badges: Mapping[str, Sequence[Span]] = {}
         self._drawn_tabs: DrawnTabs | None = None
 
-    def show(self, active: str, badges: Mapping[str, Span]) -> None:
+    def show(self, active: str, badges: Mapping[str, Sequence[Span]]) -> None:
         if (active, badges) != (self.active, self._badges):
             self.active, self._badges = active, badges
             self._draw()

@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 
 from nictop.model.text.glyphs import ASCII
+from nictop.tui.filter_help import FILTER_TITLE
 from nictop.tui.keys import TABS
-from nictop.tui.screens.dialogs.help import topics
+from nictop.tui.screens.dialogs.help import HelpScreen, topics
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.text_input import TextInput
+from nictop.tui.widgets.devices.table import DeviceTable
 from tests.support.captured import captured_lines
+from tests.support.lines import hello, inventory, link
 from tests.support.screen import NARROW, Screen, live_screen, wait_until
 
 UNITS = {"", "bytes", "packets", "packets/s", "b/s", "1/s", "%", "ms", "cores per Gb/s"}
@@ -66,3 +70,77 @@ async def test_the_columns_are_found_by_the_filter() -> None:
             "[1/s]"
         )
         assert all(row.isascii() for row in screen.drawn())
+
+
+async def open_help(screen: Screen, *typed: str) -> LineView:
+    await screen.press("question_mark", *typed)
+    await screen.settle()
+    return screen.app.screen.query_one(LineView)
+
+
+def chosen_line(lines: LineView) -> str:
+    (found,) = [text for text in ("".join(part for part, _ in line) for line in lines.lines) if "▸" in text] or [""]
+    return " ".join(found.split())
+
+
+async def test_enter_runs_the_chosen_line() -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")))
+        lines = await open_help(screen, *"view queues")
+        assert chosen_line(lines) == "▸ 2 view Queues"
+        await screen.press("enter")
+        await screen.settle()
+        assert isinstance(screen.app.screen, FramedScreen) and screen.app.screen.tab == "queues"
+        await screen.press("1")
+        lines = await open_help(screen, *"drops/s")
+        while "drops/s" not in chosen_line(lines).split()[:2]:
+            await screen.press("down")
+        await screen.press("enter")
+        await screen.settle()
+        assert screen.app.screen.query_one(DeviceTable).order.column == "drops_rate"
+        await open_help(screen, *"driver:igb")
+        await screen.press("enter")
+        await screen.settle()
+        assert screen.app.screen.query_one("#device-filter").has_focus
+
+
+async def test_the_first_escape_closes_and_enter_alone_starts_nothing() -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")))
+        below = screen.app.screen
+        await open_help(screen, *"sort")
+        await screen.press("escape")
+        assert screen.app.screen is below
+        lines = await open_help(screen)
+        assert chosen_line(lines) == ""
+        await screen.press("enter")
+        await screen.settle()
+        assert screen.app.screen is below and not below.has_class("-detail")
+
+
+async def test_every_line_is_reached_with_the_arrows_and_the_filter_takes_all_letters() -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")))
+        lines = await open_help(screen)
+        help_screen = screen.app.screen
+        assert isinstance(help_screen, HelpScreen)
+        rows, seen = help_screen._rows, []
+        for _ in rows:
+            await screen.press("down")
+            seen.append(chosen_line(lines))
+        assert len(seen) == len(rows) and all(seen) and "quit (ctrl+c" in seen[-1]
+        await screen.press(*"jkhl")
+        assert screen.app.screen.query_one(TextInput).value == "jkhl"
+
+
+@pytest.mark.parametrize("key", "1234567")
+async def test_the_filter_language_and_the_sort_columns_are_in_the_help(key: str) -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(*captured_lines("virtio-4-queues"))
+        view = await shown(screen, key)
+        found = {topic.title: topic for topic in topics(screen.app.screen)}
+        assert found[FILTER_TITLE].rows == list(view.filter_rows) != []
+        sortable = [title for title in found if "Enter sorts" in title]
+        assert bool(sortable) is (key in "15")
+        for title in sortable:
+            assert found[title].runs.keys() == set(found[title].rows)

@@ -46,11 +46,11 @@ class MenuApp(App[None]):
 async def test_space_and_a_click_toggle_an_option_and_the_menu_stays() -> None:
     app = MenuApp()
     async with running(app, NARROW) as pilot:
-        assert app.texts[:3] == [" [ ] Virtual [interfaces]", " [x] Packets", "     Write report…"]
+        assert app.texts[:3] == [" off Virtual [interfaces]", " on  Packets", "     Write report…"]
         await pilot.press("space", "down", "space")
-        assert app.texts[:2] == [" [x] Virtual [interfaces]", " [ ] Packets"]
+        assert app.texts[:2] == [" on  Virtual [interfaces]", " off Packets"]
         await pilot.click(MenuList, (5, 0))
-        assert app.texts[0] == " [ ] Virtual [interfaces]"
+        assert app.texts[0] == " off Virtual [interfaces]"
         assert app.called == ["virtual", "packets", "virtual"] and isinstance(app.screen, MenuScreen)
         await pilot.press("enter")
         assert app.called[-1] == "virtual" and app.results == [None] and not isinstance(app.screen, MenuScreen)

@@ -202,7 +202,7 @@ async def test_a_run_goes_on_when_its_screen_is_left(results_directory: Path) ->
         await runs.nictop.traffic.stop()
         await runs.wait_until_finished()
         (notice,) = [one.message for one in runs.app._notifications]
-        assert notice.startswith("Test finished: ") and notice.endswith("b/s (6)")
+        assert notice.startswith("Test finished: ") and notice.endswith("b/s (key 6)")
         assert "▶" not in status(runs) and "6 Traffic 7" in runs.drawn()[0]
         assert len(stored_runs(results_directory).results) == 1
 
@@ -939,10 +939,13 @@ async def test_a_kept_run_is_drawn_as_it_was(results_directory: Path) -> None:
         assert shown(screen) is StoredRunScreen
         await screen.settle()
         assert any("4.00 Gb/s received by b" in row for row in screen.drawn())
-        await screen.press("right_square_bracket")
+        await screen.press("n")
         await screen.settle()
         assert any("4.01 Gb/s received by b" in row for row in screen.drawn())
         assert "run 2 of 2" in screen.drawn()[2]
+        assert "n Next run" in screen.drawn()[-1]
+        await screen.press("right_square_bracket")
+        assert "run 2 of 2" in screen.drawn()[2], "that is the next host"
         await screen.press("e")
         await screen.settle()
         assert shown(screen) is TrafficScreen and screen.app.screen.query_one(RunForm).has_focus
@@ -978,3 +981,21 @@ async def test_what_is_typed_ahead_comes_into_the_field_that_the_key_before_has_
         await screen.settle()
         form = screen.app.screen.query_one(RunForm)
         assert (form.words["time"], form.words["streams"], form.chosen.name) == ("100", "4", "streams")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_the_verdict_on_the_path_is_seen_without_scrolling(
+    size: tuple[int, int], results_directory: Path
+) -> None:
+    made = replace(result(4.0), bottleneck="not determined; " + "excluded: a long list of limits, " * 30)
+    assert made.proof is not None
+    save_run(StoredRun("c3c3c3c3c300", "c3c3c3c3c3", made, made.wall, "0", "repeat", "x", number=1), results_directory)
+    async with live_screen(size) as screen:
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
+        await open_kept(screen)
+        await screen.press("enter")
+        await screen.settle()
+        rows = screen.drawn()
+        goodput = next(number for number, row in enumerate(rows) if row.startswith(" goodput"))
+        verdict = next(number for number, row in enumerate(rows) if row.startswith(" path "))
+        assert goodput < verdict < next(number for number, row in enumerate(rows) if row.startswith(" bottleneck"))

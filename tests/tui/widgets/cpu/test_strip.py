@@ -21,14 +21,14 @@ def text(line: SpanLine) -> str:
 
 def test_the_legend_has_the_mean_of_each_kind() -> None:
     line = text(draw_processors({0: shares(user=0.5), 1: shares(user=0.1, softirq=0.6)}, 120))
-    assert line.startswith(" CPU (2) ")
+    assert line.startswith(" 2 CPUs ")
     assert "user 30" in line
     assert "softirq 30" in line
     assert line.endswith("idle  40 %")
 
 
 def test_a_bar_shows_each_kind_with_its_own_texture() -> None:
-    bar = text(draw_processors({0: shares(user=0.5, softirq=0.25)}, 80)).partition("%")[0]
+    bar = text(draw_processors({0: shares(user=0.5, softirq=0.25)}, 78)).partition("%")[0]
     assert bar.count(UNICODE.work[KINDS.index("user")]) == 2 * bar.count(UNICODE.work[KINDS.index("softirq")]) > 0
     assert bar.endswith(" 75")
 

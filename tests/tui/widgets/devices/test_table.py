@@ -9,9 +9,10 @@ import pytest
 
 from nictop.model.devices.tree import device_tree, guides
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.rules import Diagnosis, Finding
+from nictop.rules import Diagnosis, Finding, Skipped
 from nictop.tui.widgets.devices.detail import FactsView
 from nictop.tui.widgets.devices.table import DeviceTable, device_findings, layout, merged
+from nictop.wire.source import SourceState
 from tests.model.hosts import live_host
 from tests.support.findings import finding
 from tests.support.lines import counters, hello, inventory, link
@@ -241,3 +242,79 @@ async def test_a_tap_has_the_nic_of_the_guest_behind_it(glyphs: Glyphs) -> None:
         await screen.press("right_square_bracket")
         await screen.settle()
         assert not any(arrow in row for row in screen.lines())
+
+
+PORTS = tuple(link(number, f"eth{number}", bus="pci", pci_address=f"0000:0{number}:00.0") for number in (2, 3, 4))
+
+
+def of_ports(*found: Finding) -> Diagnosis:
+    """A diagnosis of vm1, in which a check was skipped."""
+    return Diagnosis(found, (Skipped("a_rule", "vm1", "", "needs root"),))
+
+
+async def test_the_first_row_chosen_is_the_nic_with_the_worst_finding() -> None:
+    partly = inventory(*PORTS)
+    assert partly.inventory is not None
+    partly = replace(partly, inventory=replace(partly.inventory, pending=("drivers",)))
+    async with screen_with_hosts("vm1") as (screen, hosts):
+        hosts["vm1"].send(SourceState("live"), hello(), partly)
+        await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.inventory is not None)
+        table = screen.app.screen.query_one(DeviceTable)
+        for found, title in (
+            ((), "eth2"),
+            ((about(4, "info", host="vm1"),), "eth2"),
+            ((about(4, host="vm1"), about(2, "info", host="vm1")), "eth4"),
+            ((about(3, "critical", host="vm1"), about(4, host="vm1")), "eth3"),
+        ):
+            await screen.show_diagnosis(of_ports(*found))
+            assert table.chosen is not None and table.chosen.title == title
+        hosts["vm1"].send(inventory(*PORTS, time=1.0))
+        await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.inventory != partly.inventory)
+        await screen.show_diagnosis(of_ports(about(4, host="vm1")))
+        settled = table.chosen
+        await screen.show_diagnosis(of_ports(about(2, "critical", host="vm1")))
+        assert table.chosen == settled, "all was read: the row stays while it is being read"
+
+
+async def test_a_row_that_the_user_has_chosen_stays() -> None:
+    async with screen_with_hosts("vm1") as (screen, hosts):
+        hosts["vm1"].send(SourceState("live"), hello(), inventory(*PORTS), counters(1.0, {}))
+        await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.inventory is not None)
+        await screen.press("down")
+        table = screen.app.screen.query_one(DeviceTable)
+        chosen = table.chosen
+        await screen.show_diagnosis(of_ports(about(4, host="vm1")))
+        assert table.chosen == chosen
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+@pytest.mark.parametrize("nics", [3, 40])
+async def test_page_down_scrolls_what_the_hint_says(size: tuple[int, int], nics: int) -> None:
+    links = tuple(link(number + 2, f"eth{number}", bus="pci", device=f"d{number}") for number in range(nics))
+    async with live_screen(size) as screen:
+        await screen.receive(hello(), inventory(*links), counters(1.0, {}))
+        table, facts = screen.app.screen.query_one(DeviceTable), screen.app.screen.query_one(FactsView)
+        assert facts.virtual_size.height > facts.size.height
+        hint = screen.drawn()[facts.region.bottom - 1]
+        before = table.index
+        await screen.press("pagedown")
+        if nics == 3:
+            assert "▾ PgDn" in hint and facts.scroll_offset.y > 0 and table.index == before
+            await screen.press("pageup")
+            assert facts.scroll_offset.y == 0
+        else:
+            assert "▾ Tab PgDn" in hint and facts.scroll_offset.y == 0 and table.index != before
+            await screen.press("tab", "pagedown")
+            assert facts.scroll_offset.y > 0
+            assert "Tab PgDn" not in screen.drawn()[facts.region.bottom - 1]
+
+
+async def test_a_wide_screen_has_the_charts_in_the_rows_below_a_short_table() -> None:
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), inventory(*PORTS), counters(1.0, {}))
+        rows = screen.drawn()
+        table = screen.app.screen.query_one(DeviceTable).region
+        free = [row for row in rows[5 : table.bottom + 20] if not row[: table.width].strip()]
+        panel = screen.app.screen.query_one("#link").region
+        assert any("-60 s" in row[: panel.x] for row in rows) and not any("-60 s" in row[panel.x :] for row in rows)
+        assert len(free) < 12

@@ -25,16 +25,16 @@ def drawn(*findings: Finding, cells: int = 80, several_hosts: bool = False, glyp
 
 def test_mark_subject_title_and_the_number_of_the_others() -> None:
     worst = finding(severity="critical", title="duplicate address 192.0.2.7")
-    assert drawn(worst).rstrip() == f"{' ✖ ens224: duplicate address 192.0.2.7':<75} (4)"
+    assert drawn(worst).rstrip() == f"{' ✖ ens224: duplicate address 192.0.2.7':<71} (key 4)"
     line = drawn(worst, *(finding(subject=f"e{number}") for number in range(5)))
-    assert line == f"{' ✖ ens224: duplicate address 192.0.2.7':<72} +5 (4) "
+    assert line == f"{' ✖ ens224: duplicate address 192.0.2.7':<68} +5 (key 4) "
     assert drawn(finding(host="web1"), several_hosts=True).startswith(" ▲ web1 ens224: uses the auto")
     assert drawn(finding(subject="", title="6.9 % CPU steal")).startswith(" ▲ alma-load-001: 6.9 % CPU steal")
 
 
 def test_a_long_title_is_cut_and_the_number_is_not() -> None:
     line = drawn(finding(title="has " + "many words " * 12), finding())
-    assert line.endswith("… +1 (4) ")
+    assert line.endswith("… +1 (key 4) ")
     assert width(line) == 80
 
 
@@ -77,7 +77,7 @@ def test_why_the_host_is_not_live_comes_before_the_findings() -> None:
     diagnosis = Diagnosis((finding(), finding()), ())
     line = draw_worst_finding(diagnosis, 80, notice="vm1 does not answer; is it up?")
     assert line[0] == (" ▲ ", "warn")
-    assert text_of(line) == f"{' ▲ vm1 does not answer; is it up?':<72} +2 (4) "
+    assert text_of(line) == f"{' ▲ vm1 does not answer; is it up?':<68} +2 (key 4) "
     assert text_of(draw_worst_finding(None, 80, notice="no Python")).startswith(" ▲ no Python ")
 
 

@@ -1,4 +1,4 @@
-"""A finding that is gone stays in the list for 30 s, where it was, then it is resolved; both are bounded."""
+"""A finding that is gone stays in the list for 30 s, below all open ones, then it is resolved; both are bounded."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def found(*subjects: str) -> tuple[Finding, ...]:
     return tuple(finding(subject=subject) for subject in subjects)
 
 
-def test_a_finding_that_is_gone_stays_at_its_place_for_some_time() -> None:
+def test_a_finding_that_is_gone_stays_below_the_open_ones_for_some_time() -> None:
     recent = RecentFindings()
     recent.update(found("a", "b", "c"), 100.0)
     recent.update(found("a", "c"), 101.0)
-    assert shown(recent) == ["a", "(b)", "c"]
+    assert shown(recent) == ["a", "c", "(b)"]
     recent.update(found("new", "c"), 102.0)
-    assert shown(recent) == ["(a)", "(b)", "new", "c"]
+    assert shown(recent) == ["new", "c", "(a)", "(b)"]
     recent.update(found("new", "c"), 100.0 + GONE_SECONDS)
-    assert shown(recent) == ["(a)", "(b)", "new", "c"]
+    assert shown(recent) == ["new", "c", "(a)", "(b)"]
     recent.update(found("new", "c"), 100.5 + GONE_SECONDS)
-    assert shown(recent) == ["(a)", "new", "c"]
+    assert shown(recent) == ["new", "c", "(a)"]
     recent.update(found("new", "c"), 101.5 + GONE_SECONDS)
     assert shown(recent) == ["new", "c"]
     assert resolved(recent) == [("a", 100.0, 101.0), ("b", 100.0, 100.0)]
@@ -56,7 +56,7 @@ def test_a_finding_that_comes_back_is_there_once() -> None:
     recent.update(found("a", "b"), 100.0)
     recent.update((), 101.0)
     recent.update(found("b"), 102.0)
-    assert shown(recent) == ["(a)", "b"]
+    assert shown(recent) == ["b", "(a)"]
     recent.update(found("b"), 200.0)
     assert resolved(recent) == [("a", 100.0, 100.0)]
     recent.update(found("a", "b"), 201.0)
@@ -83,7 +83,7 @@ def test_changing_subjects_do_not_fill_the_list() -> None:
     for number in range(3 * MAX_GONE_FINDINGS):
         recent.update(found(f"veth{number}"), 100.0 + number / 100)
     assert len(recent.entries) == MAX_GONE_FINDINGS + 1
-    assert shown(recent)[0] == f"(veth{2 * MAX_GONE_FINDINGS - 1})"
+    assert shown(recent)[-1] == f"(veth{2 * MAX_GONE_FINDINGS - 1})"
     assert len(recent.resolved) == MAX_RESOLVED_FINDINGS
     assert resolved(recent)[0][0] == f"veth{2 * MAX_GONE_FINDINGS - 2}"
 

@@ -72,19 +72,20 @@ def facts(one: HostSession, room: int = 120) -> list[str]:
 
 
 def test_the_numbers_of_a_live_host() -> None:
-    assert cells(live(), ("info", "warning")) == {
+    assert cells(live(), ("info", "warning", "critical", "warning")) == {
         "host": "web1",
         "state": "live",
         "cpu": "██···  48%",
         "rx": "1.20 G",
         "tx": "1.00 M",
         "drops": "8.00",
-        "findings": "▲2",
+        "findings": "✖1 ▲2",
         "round_trip": "–",
         "address": "root@web1.example",
     }
     plain = cells(live(), ("critical",), glyphs=ASCII)
     assert (plain["cpu"], plain["findings"], plain["round_trip"]) == ("##...  48%", "X1", "-")
+    assert [cells(live(), found)["findings"] for found in (("info", "info"), (), None)] == ["·2", "0", "–"]
 
 
 def test_numbers_that_are_not_current_are_not_shown() -> None:
