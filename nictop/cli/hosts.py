@@ -294,13 +294,12 @@ def _recorded_answer(recording: Recording, name: str, time: float) -> Answer:
     from nictop.hosts.session import HostSession
     from nictop.hosts.specification import RECORDED, Host
     from nictop.model.window import RATES_WINDOW_SECONDS
-    from nictop.probe.records import Request
 
     session = HostSession(Host(name, RECORDED))
     reader = recording.reader(name, recording.start_time(name, time, RATES_WINDOW_SECONDS))
     while (recorded := reader.next()) is not None and recorded.time <= time:
-        if not isinstance(recorded.item, Request):
-            session.process(recorded.item, recorded.time)
+        if recorded.received is not None:
+            session.process(recorded.received, recorded.time)
     if session.snapshot.inventory is None:
         return Unreachable(name, session.snapshot.message or NOT_RECORDED_MESSAGE)
     return session.snapshot, session.window

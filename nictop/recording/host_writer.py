@@ -15,7 +15,8 @@ import msgspec
 from nictop.probe.records import Line, Request
 from nictop.recording.file.entries import EntryWriter, Kind, RecordEntry
 from nictop.recording.file.frames import ITEMS_FRAME, KEY_FRAME, pack_frame
-from nictop.recording.file.index import MARK_KINDS, MAX_HOST_NAME_BYTES, MAX_MARK_ID_CHARS, Mark
+from nictop.recording.file.index import MAX_HOST_NAME_BYTES, Mark, line_mark, note_mark
+from nictop.recording.file.run_note import RunNote, encode_run_note
 from nictop.wire.source import SourceState
 
 KEY_FRAME_SECONDS = 300.0
@@ -32,9 +33,11 @@ has 15 characters."""
 
 _encoder = msgspec.json.Encoder()
 _TEMPLATED_KIND: dict[str, Kind] = {"counters": "counters", "inventory": "inventory"}
+RecordableItem = Line | SourceState | Request | RunNote
+"""Of a host: what it sent, the state of its connection, what was requested of it, and notes about its tests."""
 
 
-def encode_item(item: Line | SourceState | Request) -> tuple[Kind, bytes] | None:
+def encode_item(item: RecordableItem) -> tuple[Kind, bytes] | None:
     """(kind, JSON) of an item; None: it is not stored (answers to pings are part of the clock)."""
     if isinstance(item, Line):
         for name, record in vars(item).items():
@@ -43,6 +46,8 @@ def encode_item(item: Line | SourceState | Request) -> tuple[Kind, bytes] | None
         return None
     if isinstance(item, SourceState):
         return "state", _encoder.encode(item)
+    if isinstance(item, RunNote):
+        return "request", encode_run_note(item)
     return "request", _encoder.encode({name: value for name, value in vars(item).items() if value is not None})
 
 
@@ -58,7 +63,7 @@ class HostState:
         self._clock: bytes | None = None
         self._state: bytes | None = None
 
-    def update(self, item: Line | SourceState | Request, text: bytes) -> None:
+    def update(self, item: RecordableItem, text: bytes) -> None:
         """Update the state; `text` is the item as `encode_item` returned it."""
         if isinstance(item, SourceState):
             self._state = text
@@ -126,7 +131,7 @@ class HostFrames:
         """Time of the oldest item that is not in a frame yet."""
         return self._writer.first
 
-    def add(self, item: Line | SourceState | Request, kind: Kind, text: bytes, time: float) -> list[WritableFrame]:
+    def add(self, item: RecordableItem, kind: Kind, text: bytes, time: float) -> list[WritableFrame]:
         """Add one item; returns the frames that have to be written now."""
         key_due = self._next_key is None or time >= self._next_key
         frames = self.end_frame() if key_due or self._is_due(time) else []
@@ -141,9 +146,8 @@ class HostFrames:
             self._writer.add(entry)
         self._items += 1
         self.state.update(item, text)
-        traffic = item.traffic if isinstance(item, Line) else None
-        if traffic is not None and traffic.kind in MARK_KINDS:
-            self._marks.append(Mark(time, self.state.name, traffic.id[:MAX_MARK_ID_CHARS], traffic.kind))
+        mark = _mark(item, time, self.state.name)
+        self._marks += [mark] if mark is not None else []
         return frames
 
     def _is_due(self, time: float) -> bool:
@@ -183,3 +187,10 @@ class HostFrames:
             kind, plain, host=self.number, sequence=self._sequence, time=time, span=span, marks=len(marks)
         )
         return WritableFrame(kind, self.number, self.state.name, time, span, items, tuple(marks), data)
+
+
+def _mark(item: RecordableItem, time: float, host: str) -> Mark | None:
+    """The mark for an item; None: it is not marked."""
+    if isinstance(item, RunNote):
+        return note_mark(item, time, host)
+    return line_mark(item, time, host) if isinstance(item, Line) else None

@@ -205,9 +205,9 @@ class PlaybackSource:
                     continue
                 if not await self._is_due(recorded, jumps):
                     break
-                if not isinstance(recorded.item, Request):
+                if recorded.received is not None:
                     self._last_item_time = recorded.time
-                    yield recorded.item
+                    yield recorded.received
                     yielded += 1
                     if yielded % YIELD_EVERY_ITEMS == 0:
                         await asyncio.sleep(0)

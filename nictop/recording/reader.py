@@ -21,6 +21,7 @@ from nictop.recording.file.frames import ITEMS_FRAME, KEY_FRAME, Damaged, FrameH
 from nictop.recording.file.header import RecordingHeader, read_recording_header
 from nictop.recording.file.index import Index, KeyFrame, Mark, iter_frames, read_header, read_index, read_payload, scan
 from nictop.recording.file.open import open_for_reading
+from nictop.recording.file.run_note import RunNote, decode_run_note
 from nictop.wire.codec import check_protocol, decode
 from nictop.wire.errors import sanitize
 from nictop.wire.source import SourceState
@@ -38,7 +39,12 @@ class RecordedItem:
 
     time: float
     """Seconds, CLOCK_MONOTONIC of the recording machine."""
-    item: Line | SourceState | Request
+    item: Line | SourceState | Request | RunNote
+
+    @property
+    def received(self) -> Line | SourceState | None:
+        """What a live host would have sent; None: it is what nictop requested or noted."""
+        return self.item if isinstance(self.item, Line | SourceState) else None
 
 
 class Recording:
@@ -250,6 +256,9 @@ class HostReader:
             if entry.kind == "state":
                 return RecordedItem(entry.time, _state_decoder.decode(entry.text))
             if entry.kind == "request":
+                note = decode_run_note(entry.text)
+                if note is not None:
+                    return RecordedItem(entry.time, note)
                 return RecordedItem(entry.time, _request_decoder.decode(entry.text))
             if entry.kind == "host":
                 return None

@@ -36,7 +36,7 @@ from nictop.recording.file.frames import (
 from nictop.recording.file.header import RecordingHeader
 from nictop.recording.file.index import MAX_INDEX_BYTES, MAX_MARKS, Index, KeyFrame, encode_index
 from nictop.recording.file.open import create_file
-from nictop.recording.host_writer import MAX_FRAME_SECONDS, HostFrames, WritableFrame, encode_item
+from nictop.recording.host_writer import MAX_FRAME_SECONDS, HostFrames, RecordableItem, WritableFrame, encode_item
 from nictop.wire.errors import sanitize
 from nictop.wire.source import Source, SourceState
 
@@ -52,7 +52,7 @@ CLOSE_TIMEOUT = 10.0
 
 class _QueuedItem(msgspec.Struct):
     host: str
-    item: Line | SourceState | Request
+    item: RecordableItem
     kind: Kind
     text: bytes
     time: float
@@ -110,8 +110,8 @@ class Recorder:
         """Bytes in the file."""
         return self._index.offset
 
-    def record(self, host: str, item: Line | SourceState | Request, now: float) -> None:
-        """Add one item of a host, or a request to it; `now`: seconds, CLOCK_MONOTONIC. Never waits for the disk."""
+    def record(self, host: str, item: RecordableItem, now: float) -> None:
+        """Add one item of a host; `now`: seconds, CLOCK_MONOTONIC. Never waits for the disk."""
         if self._closing:
             return
         try:
@@ -257,7 +257,7 @@ class ItemRecorder(Protocol):
     def running(self) -> bool:
         """Items are recorded."""
 
-    def record(self, host: str, item: Line | SourceState | Request, now: float) -> None:
+    def record(self, host: str, item: RecordableItem, now: float) -> None:
         """See `Recorder.record`."""
 
 

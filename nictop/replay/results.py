@@ -1,6 +1,7 @@
 """Results of the traffic runs in a recording, as they would have been stored when they were made.
 
-Reads the recording by `RecordedRun`: every result is computed again by the code that computes it for live runs.
+Reads the recording by `RecordedRun`: the results that nictop noted when it made the runs; in a recording without such
+notes every result is computed again by the code that computes it for live runs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class RecordedResults:
     """Results, and runs without a result, by start time."""
 
     runs: tuple[StoredRun, ...] = ()
-    """Each is an experiment by itself: a recording does not contain which runs belong together."""
+    """In a recording without notes each is an experiment by itself: it does not contain which runs belong together."""
     missing: tuple[str, ...] = ()
     """A cleaned sentence for each run without a result: which run, and why."""
 
@@ -43,7 +44,9 @@ async def recorded_results(recording: Recording, until: float) -> RecordedResult
         run = RecordedRun(recording, marks)
         await run.advance(until)
         view = run.view()
-        if view is not None and view.result is not None:
+        if run.stored is not None:
+            runs.append(run.stored)
+        elif not run.marks.is_noted and view is not None and view.result is not None:
             end = recording.end if marks.end is None else marks.end
             runs.append(
                 StoredRun(

@@ -1,8 +1,9 @@
 """A traffic run in a recording, evaluated by the same code and from the same lines as a live run.
 
 `RecordedRun.advance` reads the items of all hosts up to a time; `view` is the view of the run at that time, after
-its end with the result. A run whose start is not in the recording cannot be shown: the arguments of its generators are
-not known.
+its end with the result. Plan, stages and result are those that nictop noted when it made the run. In a recording
+without such notes they are derived: the plan from the arguments of the generators (a run whose start is not in the
+recording cannot be shown then), the result by the code that computes that of live runs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from heapq import merge
 
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import RECORDED, Host
+from nictop.model.text.terminal import clean
 from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest
+from nictop.recording.file.run_note import RunNote
 from nictop.recording.reader import RecordedItem, Recording
 from nictop.replay.run_index import GENERATOR_ID, RunMarks
 from nictop.replay.run_plan import loaded_plan, recorded_plan
@@ -30,10 +33,15 @@ from nictop.traffic.generators import Side, output_parser
 from nictop.traffic.live.run_view import LiveRun, RunView
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.results.result import Result
+from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.run.endpoint import RunEnd
 from nictop.traffic.run.events import IntervalMeasured, RunFinished, SocketSample, Stage
+from nictop.traffic.run.failure_cause import end_failure, no_result_failure
+from nictop.traffic.run.failures import Failure
 from nictop.traffic.run.host import RunHost
 from nictop.traffic.run.path_test import run_path_report, run_path_test
+from nictop.traffic.run_notes import noted_plan, noted_result
 
 RUN_LEAD_SECONDS = 20.0
 """Seconds before the start of the first generator in which both probes were requested to check their generators."""
@@ -41,6 +49,11 @@ RUN_TAIL_SECONDS = 4.0
 """Seconds after the end of the run in which each host sends a last counter record."""
 RUN_YIELD_ITEMS = 64
 """Items after which other tasks run."""
+NOT_RECORDED = "the recording ends before the result of the test"
+ENDED_BY_NICTOP = Failure(
+    "interrupted", "ended before its end, by the user or by a time limit of nictop: the recording does not contain why"
+)
+"""Of a run without notes, to whose generators nictop sent a stop."""
 
 
 class RecordedRun:
@@ -54,6 +67,14 @@ class RecordedRun:
     def _restart(self) -> None:
         self._now = float("-inf")
         self._plan: RunPlan | None = None
+        self._attempt = ""
+        """Of the newest generators, as in `GENERATOR_ID`: a run is repeated, or another generator takes over."""
+        self._stored: StoredRun | None = None
+        """The noted result."""
+        self._ended_because = ""
+        """Why it has no result."""
+        self._stopped: Failure | None = None
+        """Why nictop stopped its generators; None: it did not."""
         self._requests: dict[Side, TrafficRequest] = {}
         self._load_requests: dict[Side, TrafficRequest] = {}
         """To the generators of the bulk flow of a loaded run."""
@@ -80,10 +101,21 @@ class RecordedRun:
 
     @property
     def problem(self) -> str:
-        """Why there is no view of the run although it has started; "": there is one, or it has not started."""
-        if self._now < self.marks.begin or self._plan is not None:
+        """Why there is no view or no result of the run although it has started; "": there is one, or it runs."""
+        if self._now < self.marks.begin:
             return ""
-        return "settings of the test unknown: the recording starts after the test"
+        if self._ended_because:
+            return self._ended_because
+        if self._plan is None:
+            return "settings of the test unknown: the recording starts after the test"
+        has_result = self._view is not None and self._view.result is not None
+        is_over = self._now >= self._recording.end and self._recording.closed
+        return NOT_RECORDED if is_over and not has_result else ""
+
+    @property
+    def stored(self) -> StoredRun | None:
+        """The result that nictop noted, with its experiment; None: there is none."""
+        return self._stored
 
     def view(self) -> RunView | None:
         """View of the run at the time of the last `advance`; None: it has not started, or cannot be shown."""
@@ -115,6 +147,9 @@ class RecordedRun:
     # ----------------------------------------------------------------------------------------------- items
 
     def _process(self, name: str, recorded: RecordedItem) -> None:
+        if isinstance(recorded.item, RunNote):
+            self._process_note(recorded.item, recorded.time)
+            return
         if isinstance(recorded.item, Request):
             self._process_request(recorded.item.traffic)
             return
@@ -123,27 +158,89 @@ class RecordedRun:
         if line is not None:
             self._process_line(line, recorded.time)
 
+    def _process_note(self, note: RunNote, time: float) -> None:
+        if note.run != self.marks.identity:
+            return
+        if note.kind == "plan":
+            self._begin(noted_plan(note.text))
+        elif note.kind == "stage" and self._live_run is not None:
+            self._live_run.process(Stage("running", note.text), time)
+        elif note.kind == "result":
+            self._stored = noted_result(note.text)
+            if self._stored is None:
+                self._ended_because = "its result in the recording is not valid"
+            else:
+                self._end(self._stored.result, time)
+        elif note.kind == "ended":
+            self._ended_because = clean(note.text)
+            if self._plan is not None:
+                wall = self._recording.wall_time(self.marks.begin)
+                self._end(Result(self._plan, wall, failure=Failure("other", self._ended_because)), time)
+
+    def _begin(self, plan: RunPlan | None) -> None:
+        """The plan is noted; None: it is not valid."""
+        self._plan = plan
+        self._live_run = None if plan is None else LiveRun(plan, self._hosts)
+
+    def _end(self, result: Result, time: float) -> None:
+        if self._live_run is None:
+            self._begin(result.plan)
+        if self._live_run is not None:
+            self._live_run.process(RunFinished(result), time)
+            self._result_time = time
+
     def _process_request(self, request: TrafficRequest | None) -> None:
         """The request to the client is the last one, but for that to the client of a bulk flow beside requests: a run
         with a server for one is a loaded run. With the last one, the plan is known."""
-        if request is None or request.action != "start" or request.role is None:
+        found = GENERATOR_ID.fullmatch(request.id) if request is not None else None
+        if request is None or found is None or found[1] != self.marks.identity:
             return
-        found = GENERATOR_ID.fullmatch(request.id)
-        if found is None or found[1] != self.marks.identity:
+        if request.action == "stop":
+            self._note_stop(request.id)
+        if request.action != "start" or request.role is None:
             return
-        if found[2].startswith("l"):
+        if found[2] != self._attempt:
+            self._begin_attempt(found[2])
+        if found[3].startswith("l"):
             self._load_requests[request.role] = request
             if request.role == "client":
                 self._set_load()
-        elif self._plan is None:
+        elif not self._ends:
             self._requests[request.role] = request
             self._set_plan()
+
+    def _begin_attempt(self, attempt: str) -> None:
+        """The run begins, or begins again with other generators."""
+        self._attempt, self._result_time, self._stopped = attempt, None, None
+        self._requests, self._load_requests, self._ends, self._load_ends = {}, {}, {}, {}
+        if not self.marks.is_noted:
+            self._plan = self._live_run = None
+
+    def _note_stop(self, identity: str) -> None:
+        """A generator is stopped before it has ended. Of a loaded run, the requests are always stopped in the end."""
+        deciding = self._load_ends or self._ends
+        is_early = any(end.identity == identity and end.ended is None for end in deciding.values())
+        if is_early and self._stopped is None:
+            self._stopped = self._failure_of_ends() or ENDED_BY_NICTOP
+
+    def _failure_of_ends(self) -> Failure | None:
+        """As the generators reported it; None: they did not."""
+        log = self._log()
+        deciding = (log.load or log).ends
+        for end in sorted((deciding["client"], deciding["server"]), key=lambda end: not end.failed):
+            if end.failed or end.problems:
+                return end_failure(log.load or log, end)
+        return None
 
     def _set_plan(self) -> None:
         client, server = self._requests.get("client"), self._requests.get("server")
         if client is None or server is None or not self.marks.is_complete:
             return
         hosts: dict[Side, str] = {"client": self.marks.client, "server": self.marks.server}
+        if self.marks.is_noted:
+            if self._plan is not None:
+                self._start(self._plan if self._plan.load else _with_generator(self._plan, client), hosts)
+            return
         known = tuple(self._hosts[hosts[side]].snapshot for side in ("client", "server"))
         self._plan = recorded_plan(client, server, (known[0], known[1]))
         load = self._load_requests.get("server")
@@ -152,6 +249,8 @@ class RecordedRun:
             self._plan = loaded_plan(self._plan, load)
         if self._plan is not None:
             self._start(self._plan, hosts)
+            self._live_run = LiveRun(self._plan, self._hosts)
+            self._live_run.process(Stage("running", "waiting for the first byte"), self._now)
 
     def _set_load(self) -> None:
         """The bulk flow beside the requests is started: now its options are known."""
@@ -182,11 +281,10 @@ class RecordedRun:
         self._path_test = self._path_report(plan)
         for host in self._hosts.values():
             host.clear_records()
-        self._live_run = LiveRun(plan, self._hosts)
-        self._live_run.process(Stage("running", "waiting for the first byte"), self._now)
 
     def _add_tools(self, end: RunEnd, plan: RunPlan, side: Side) -> None:
-        check = self._early_lines.get(f"{self.marks.identity}-{side[0]}-check")
+        attempt = self._attempt.removesuffix("b")
+        check = self._early_lines.get(f"{self.marks.identity}{attempt}{side[0]}-check")
         if check is not None and check.tools is not None:
             end.tools, end.output = check.tools, output_parser(plan, check.tools)
 
@@ -195,7 +293,7 @@ class RecordedRun:
         if end is None or self._live_run is None:
             if line.kind in ("tools", "started"):
                 self._early_lines[line.id] = line
-            elif line.id.startswith(f"{self.marks.identity}-path_"):
+            elif line.id.startswith((f"{self.marks.identity}-path_", f"{self.marks.identity}-r-path_")):
                 self._path_lines.append(line)
             return
         intervals = end.add_line(line)
@@ -236,9 +334,11 @@ class RecordedRun:
     # ------------------------------------------------------------------------------------------------------ the end
 
     def _finish(self, last: float) -> None:
-        """Make the result, once both ends are over and every host has sent a counter record after that or is late."""
+        """Of a run without notes: make the result, once both ends are over and every host has sent a counter record
+        after that or is late."""
         if (
-            self._live_run is None
+            self.marks.is_noted
+            or self._live_run is None
             or self._result_time is not None
             or any(end.ended is None for end in self._ends.values())
             or any(end.ended is None for side, end in self._load_ends.items() if side in self._load_requests)
@@ -250,9 +350,16 @@ class RecordedRun:
         if not late and not all(has_record_since(host, read_after[name]) for name, host in self._hosts.items()):
             return
         after = {name: first_record_since(host, read_after[name]) for name, host in self._hosts.items()}
-        whole = replace(self._log(), after=after)
-        self._live_run.process(RunFinished(result_of(whole)), last)
-        self._result_time = last
+        log = self._log()
+        failure = self._stopped or self._failure_of_ends()
+        if failure is None and not any(end.totals for end in (log.load or log).ends.values()):
+            failure = no_result_failure(log.load or log)
+        self._end(result_of(replace(log, after=after, failure=failure)), last)
+
+
+def _with_generator(plan: RunPlan, client: TrafficRequest) -> RunPlan:
+    """The plan with the generator that was started in fact."""
+    return replace(plan, generator=client.generator or plan.generator)
 
 
 def _items(recording: Recording, name: str, since: float) -> Iterator[tuple[RecordedItem, str]]:

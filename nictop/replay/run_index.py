@@ -1,16 +1,23 @@
-"""The traffic runs in a recording, found by the marks of their generators. Reads only the index of the recording."""
+"""The traffic runs in a recording, found by the notes about them and by the marks of their generators. Reads only the
+index of the recording."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nictop.model.text.terminal import clean
+from nictop.recording.file.index import Mark
+from nictop.recording.file.run_note import MARKED_NOTES
 from nictop.recording.reader import Recording
 
-GENERATOR_ID = re.compile(r"(.+)-(l?c|l?s\d{0,3})", re.ASCII | re.DOTALL)
+GENERATOR_ID = re.compile(r"(.+?)((?:-r)?-b?)(l?c|l?s\d{0,3})", re.ASCII | re.DOTALL)
 """Ids of generators (see `nictop.traffic.run.run`): ``RUN-c`` client, ``RUN-s`` server, ``RUN-s2`` server at another
-port; ``RUN-lc`` and ``RUN-ls`` of the bulk flow of a loaded run."""
+port; ``RUN-lc`` and ``RUN-ls`` of the bulk flow of a loaded run. ``RUN-bc``: the built-in generator after iperf3 died;
+``RUN-r-c``: the run was repeated after a failure."""
+NOTE_SIDES = {"plan": "c", "server": "s"}
+"""Kind of a note at the begin of a run → side of the host at which it is."""
+END_NOTES = ("result", "ended")
 
 
 @dataclass(frozen=True)
@@ -19,12 +26,14 @@ class RunMarks:
 
     identity: str
     begin: float
-    """Start of the first generator."""
+    """Of its check, or else start of the first generator."""
     end: float | None
-    """End of the last generator; None: not in the recording."""
+    """Time of its result, or else end of the last generator; None: not in the recording."""
     client: str = ""
     """Name of the host; "": the start of its generator is not in the recording."""
     server: str = ""
+    is_noted: bool = False
+    """Plan and result, or why there is none, are in the recording; else they are derived from its generators."""
 
     @property
     def hosts_text(self) -> str:
@@ -33,37 +42,61 @@ class RunMarks:
 
     @property
     def is_complete(self) -> bool:
-        """The starts of both generators are in the recording."""
+        """Both hosts are known."""
         return bool(self.client and self.server)
+
+
+@dataclass
+class _FoundRun:
+    """What the marks of one run say."""
+
+    hosts: dict[str, str] = field(default_factory=dict)
+    """"c" client, "s" server → name."""
+    begins: list[float] = field(default_factory=list)
+    ends: list[float] = field(default_factory=list)
+    running: int = 0
+    """Number of generators that have not ended."""
+    is_noted: bool = False
+    noted_end: float | None = None
+
+    def add_note(self, mark: Mark) -> None:
+        if mark.kind in END_NOTES:
+            self.noted_end = mark.time
+            return
+        self.is_noted = True
+        self.begins.append(mark.time)
+        self.hosts[NOTE_SIDES[mark.kind]] = mark.host
+
+    def add_generator(self, mark: Mark, side: str) -> None:
+        if mark.kind == "started":
+            self.begins.append(mark.time)
+            self.running += 1
+            self.hosts[side] = mark.host
+        elif mark.kind == "exit":
+            self.ends.append(mark.time)
+            self.running -= 1
+
+    @property
+    def end(self) -> float | None:
+        if self.is_noted:
+            return self.noted_end
+        return max(self.ends) if self.ends and self.running <= 0 else None
 
 
 def run_marks(recording: Recording) -> tuple[RunMarks, ...]:
     """All runs, by start time. Generators with other ids are ignored."""
-    starts: dict[str, list[float]] = {}
-    ends: dict[str, list[float]] = {}
-    open_ends: dict[str, int] = {}
-    hosts: dict[tuple[str, str], str] = {}
+    found: dict[str, _FoundRun] = {}
     for mark in recording.marks:
-        found = GENERATOR_ID.fullmatch(mark.id)
-        if found is None:
+        if mark.kind in MARKED_NOTES:
+            found.setdefault(mark.id, _FoundRun()).add_note(mark)
             continue
-        identity, side = found[1], found[2].rstrip("0123456789")
-        if mark.kind == "started":
-            starts.setdefault(identity, []).append(mark.time)
-            open_ends[identity] = open_ends.get(identity, 0) + 1
-            hosts[identity, side] = mark.host
-        elif mark.kind == "exit":
-            ends.setdefault(identity, []).append(mark.time)
-            open_ends[identity] = open_ends.get(identity, 0) - 1
+        generator = GENERATOR_ID.fullmatch(mark.id)
+        if generator is not None:
+            found.setdefault(generator[1], _FoundRun()).add_generator(mark, generator[3].rstrip("0123456789"))
     runs = [
-        RunMarks(
-            identity,
-            min(times),
-            max(ends[identity]) if identity in ends and open_ends[identity] <= 0 else None,
-            hosts.get((identity, "c"), ""),
-            hosts.get((identity, "s"), ""),
-        )
-        for identity, times in starts.items()
+        RunMarks(identity, min(run.begins), run.end, run.hosts.get("c", ""), run.hosts.get("s", ""), run.is_noted)
+        for identity, run in found.items()
+        if run.begins
     ]
     return tuple(sorted(runs, key=lambda run: run.begin))
 

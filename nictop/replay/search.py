@@ -17,7 +17,6 @@ from nictop.hosts.session import HostSession
 from nictop.hosts.specification import RECORDED, Host
 from nictop.model.facts import clean
 from nictop.model.window import RATES_WINDOW_SECONDS
-from nictop.probe.records import Request
 from nictop.recording.reader import RecordedItem, Recording
 from nictop.replay.run_index import run_marks
 from nictop.rules import Finding
@@ -128,8 +127,8 @@ class _RecordedHost:
                 self._next = recorded
                 return
             self._next = None
-            if not isinstance(recorded.item, Request):
-                self.session.process(recorded.item, recorded.time)
+            if recorded.received is not None:
+                self.session.process(recorded.received, recorded.time)
             count += 1
             if count % SEARCH_YIELD_ITEMS == 0:
                 await asyncio.sleep(0)

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-from nictop.probe.records import Line, Request
+from nictop.probe.records import Line
+from nictop.recording.host_writer import RecordableItem
 from nictop.recording.reader import RecordedItem, Recording
 from nictop.recording.writer import Recorder
 from nictop.wire.source import SourceState
 from tests.support.lines import counters, hello, inventory, link
 
-Item = Line | SourceState | Request
-TimedItem = tuple[str, Item, float]
+TimedItem = tuple[str, RecordableItem, float]
 """(Host, item, time)."""
 
 

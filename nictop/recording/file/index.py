@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from nictop.probe.records import Line
 from nictop.recording.file.entries import parse_table
 from nictop.recording.file.frames import (
     HEADER_FRAME,
@@ -26,6 +27,7 @@ from nictop.recording.file.frames import (
     parse_trailer,
     unpack_payload,
 )
+from nictop.recording.file.run_note import MARKED_NOTES, RunNote, decode_run_note
 from nictop.wire.codec import LineError, decode
 
 SEARCH_BLOCK_BYTES = 1 << 20
@@ -49,9 +51,9 @@ class Mark:
     """Seconds, CLOCK_MONOTONIC of the recording machine."""
     host: str
     id: str
-    """ID of the generator."""
+    """ID of the generator, or of the test for a note."""
     kind: str
-    """One of `MARK_KINDS`."""
+    """One of `MARK_KINDS`, or of the kinds of notes."""
 
 
 @dataclass(frozen=True)
@@ -231,25 +233,34 @@ def marks_of(plain: bytes, first: float, host: str) -> list[Mark]:
     """Marks in the payload of a frame that begins at `first`. Raises Damaged."""
     found = []
     for after, kind, text in _untemplated_entries(plain):
-        mark = mark_of(text, first + after, host) if kind == "line" else None
+        mark = mark_of(kind, text, first + after, host)
         if mark is not None:
             found.append(mark)
     return found
 
 
-def mark_of(text: bytes, time: float, host: str) -> Mark | None:
-    """The mark for a line of the probe; None: the line is not a mark."""
-    if not text.startswith(b'{"traffic"'):
-        return None
+def mark_of(kind: str, text: bytes, time: float, host: str) -> Mark | None:
+    """The mark for an entry; None: it is not a mark."""
     try:
-        traffic = decode(text).traffic
-    except LineError:
+        if kind == "line" and text.startswith(b'{"traffic"'):
+            return line_mark(decode(text), time, host)
+        note = decode_run_note(text) if kind == "request" else None
+    except (LineError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return (
-        Mark(time, host, traffic.id[:MAX_MARK_ID_CHARS], traffic.kind)
-        if traffic is not None and traffic.kind in MARK_KINDS
-        else None
-    )
+    return None if note is None else note_mark(note, time, host)
+
+
+def line_mark(line: Line, time: float, host: str) -> Mark | None:
+    """The mark for a line of the probe; None: it is not one."""
+    traffic = line.traffic
+    if traffic is None or traffic.kind not in MARK_KINDS:
+        return None
+    return Mark(time, host, traffic.id[:MAX_MARK_ID_CHARS], traffic.kind)
+
+
+def note_mark(note: RunNote, time: float, host: str) -> Mark | None:
+    """The mark for a note about a test; None: it is not one."""
+    return Mark(time, host, note.run[:MAX_MARK_ID_CHARS], note.kind) if note.kind in MARKED_NOTES else None
 
 
 def _untemplated_entries(plain: bytes) -> Iterator[tuple[float, str, bytes]]:

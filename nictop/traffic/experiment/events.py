@@ -19,6 +19,8 @@ class StepStarted:
     step: ExperimentStep
     seconds_left: float
     """Estimate for the whole experiment, without the time that manual changes take."""
+    identity: str = ""
+    """Of its result, if it gets one."""
 
 
 @dataclass(frozen=True)

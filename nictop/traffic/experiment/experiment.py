@@ -70,6 +70,8 @@ STOPPED = "stopped"
 """`ExperimentEnded.why` of an experiment that the user stopped."""
 COUNTER_INTERVAL_SECONDS = 0.2
 """Between two counter records of every host during an experiment: CPU times have a resolution of 10 ms."""
+RETRY_SUFFIX = "-r"
+"""Of the identity of a run that is repeated (see `nictop.replay.run_index`)."""
 RETRIED_KINDS: tuple[Kind, ...] = ("control_message", "refused", "busy", "start", "tools")
 """Kinds of failures that generators or slow hosts occasionally cause."""
 
@@ -183,7 +185,7 @@ class _RunningExperiment:
         if self._refusal:
             self._result = Result(step.plan, wall, failure=Failure("other", self._refusal))
         else:
-            async with aclosing(self._attempts(step)) as events:
+            async with aclosing(self._attempts(number, step)) as events:
                 async for event in events:
                     yield event
         assert self._result is not None
@@ -201,11 +203,15 @@ class _RunningExperiment:
     def _step_began(self, number: int, step: ExperimentStep) -> StepStarted:
         overhead = mean(self._overheads) if self._overheads else RUN_OVERHEAD_SECONDS
         seconds_left = self._experiment.seconds_from(number, overhead)
-        return StepStarted(number, len(self._experiment.steps), step, seconds_left)
+        return StepStarted(number, len(self._experiment.steps), step, seconds_left, self._identity(number))
 
-    async def _attempts(self, step: ExperimentStep) -> AsyncGenerator[RunEvent, None]:
+    def _identity(self, number: int) -> str:
+        """Of the run of a step."""
+        return f"{self._experiment.identity}-{number}"
+
+    async def _attempts(self, number: int, step: ExperimentStep) -> AsyncGenerator[RunEvent, None]:
         """Run the step. If there are other steps, a run that failed with one of `RETRIED_KINDS` is repeated once."""
-        async with aclosing(self._run(step)) as events:
+        async with aclosing(self._run(step, self._identity(number))) as events:
             async for event in events:
                 yield event
         first = self._result
@@ -215,18 +221,18 @@ class _RunningExperiment:
             reason = first.failure.sentence
             yield Stage("waiting", f"retrying after failure: {reason}")
             await run_until(self._stop, asyncio.sleep(self._experiment.rest))
-            async with aclosing(self._run(step)) as events:
+            async with aclosing(self._run(step, self._identity(number) + RETRY_SUFFIX)) as events:
                 async for event in events:
                     yield event
             assert self._result is not None
             self._result = replace(self._result, notes=(*self._result.notes, f"the first attempt failed: {reason}"))
 
-    async def _run(self, step: ExperimentStep) -> AsyncGenerator[RunEvent, None]:
+    async def _run(self, step: ExperimentStep, identity: str) -> AsyncGenerator[RunEvent, None]:
         for host in self._hosts.values():
             ifindexes = (one.ifindex for one in (step.plan.client, step.plan.server) if one.host == host.name)
             await host.session.join_run(COUNTER_INTERVAL_SECONDS, next(ifindexes, None))
         started = time.monotonic()
-        run = Run(step.plan, self._hosts, limits=self._limits)
+        run = Run(step.plan, self._hosts, limits=self._limits, identity=identity)
         stopping = asyncio.ensure_future(self._stop_run(run))
         try:
             async with aclosing(run.events()) as events:
@@ -245,7 +251,7 @@ class _RunningExperiment:
 
     def _stored_run(self, number: int, step: ExperimentStep, result: Result) -> StoredRun:
         return StoredRun(
-            f"{self._experiment.identity}-{number}",
+            self._identity(number),
             self._experiment.identity,
             result,
             time.time(),

@@ -65,7 +65,8 @@ class Nictop:
 
         self.hosts = WatchedHosts(sessions, scheduler, source_of, self.now, self.diagnosis, interval=interval)
         self.display = Display(self.hosts, self.diagnosis)
-        self.traffic = TrafficController(self.hosts, scheduler)
+        self.traffic = TrafficController(self.hosts, scheduler, self.recording.record)
+        self.recording.known_notes = self.traffic.known_notes
         self.changes = Changes(self.hosts, scheduler, allowed=allow_changes)
 
     def show_recording(

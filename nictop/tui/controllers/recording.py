@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -20,7 +20,8 @@ from nictop.tui.controllers.signal import Signal
 if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
     from nictop.model.snapshot import Snapshot
-    from nictop.probe.records import Line, Request
+    from nictop.probe.records import Line
+    from nictop.recording.host_writer import RecordableItem
     from nictop.recording.writer import Recorder
     from nictop.tui.controllers.scheduler import Notify, Scheduler, Timer
     from nictop.wire.source import SourceState
@@ -41,6 +42,8 @@ class LiveRecording:
         self._recorder: Recorder | None = None
         self._began = 0.0
         """Seconds of CLOCK_MONOTONIC."""
+        self.known_notes: Callable[[], Iterable[tuple[str, RecordableItem]]] = tuple
+        """Notes about a test that runs when a recording begins: host and note."""
         self._opening: asyncio.Task[str] | None = None
         """Creates the file, as long as the disk takes for that."""
         self._unwanted = False
@@ -64,8 +67,8 @@ class LiveRecording:
         minutes, seconds = divmod(int(monotonic() - self._began), 60)
         return f"● REC {minutes:02}:{seconds:02} {units.bytes_(self._recorder.size)}{trouble}"
 
-    def record(self, host: str, item: Line | SourceState | Request, now: float) -> None:
-        """One item of a host, or a request to it."""
+    def record(self, host: str, item: RecordableItem, now: float) -> None:
+        """One item of a host."""
         if self._recorder is not None:
             self._recorder.record(host, item, now)
 
@@ -103,6 +106,8 @@ class LiveRecording:
         for one in self._sessions.values():
             for item in known(one.snapshot):
                 recorder.record(one.name, item, monotonic())
+        for name, note in self.known_notes():
+            recorder.record(name, note, monotonic())
         self._timer = self._scheduler.set_interval(RECORDING_STATUS_SECONDS, self._check, name="recording")
         self.changed.publish()
         return ""

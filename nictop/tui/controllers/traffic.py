@@ -6,6 +6,7 @@ It uses the sessions of the watched hosts. `changed` is published a few times a 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from time import monotonic
@@ -17,12 +18,14 @@ from nictop.tui.controllers.signal import Signal
 if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
     from nictop.probe.records import TrafficTools
+    from nictop.recording.file.run_note import RunNote
     from nictop.traffic.experiment.experiment import ChangeRequired, ExperimentStep, StepStarted
     from nictop.traffic.live.run_view import LiveRun, RunView
     from nictop.traffic.path.result import PathReport
     from nictop.traffic.path.store import StoredPath
     from nictop.traffic.plan.request import RunRequest
     from nictop.traffic.results.selection import StoredRun
+    from nictop.traffic.run_notes import HostNote, RunNotes
     from nictop.traffic.session import RunSession, SessionEvent
     from nictop.tui.controllers.hosts import WatchedHosts
     from nictop.tui.controllers.scheduler import Scheduler, Timer
@@ -47,14 +50,19 @@ class FinishedExperiment:
 
 
 class TrafficController:
-    """At most one experiment at a time; its state stays until the next one starts."""
+    """At most one experiment at a time; its state stays until the next one starts. `record`: notes something about a
+    test in the recording, if one is made."""
 
-    def __init__(self, hosts: WatchedHosts, scheduler: Scheduler) -> None:
-        self._watched, self._scheduler = hosts, scheduler
+    def __init__(
+        self, hosts: WatchedHosts, scheduler: Scheduler, record: Callable[[str, RunNote, float], None]
+    ) -> None:
+        self._watched, self._scheduler, self._record = hosts, scheduler, record
         self.changed = Signal()
         self._task: asyncio.Task[None] | None = None
         self._timer: Timer | None = None
         self._live: LiveRun | None = None
+        self._notes: RunNotes | None = None
+        """Of this experiment for a recording; None: a self-test, whose hosts are not recorded."""
         self._stopped_at: float | None = None
         """Seconds of CLOCK_MONOTONIC: its view does not change any more from then on."""
         self._answer: asyncio.Future[bool] | None = None
@@ -125,8 +133,10 @@ class TrafficController:
             self._answer.set_result(changed)
 
     async def _run(self, request: RunRequest, self_test: bool) -> None:
+        from nictop.traffic.run_notes import RunNotes
         from nictop.traffic.session import RunSession
 
+        self._notes = None if self_test else RunNotes()
         try:
             sessions = None if self_test else self._sessions_of(request)
             self.session = RunSession(request, sessions, change=self._change)
@@ -145,6 +155,8 @@ class TrafficController:
         finally:
             self._stopped_at = monotonic()
             self.sentence, self.wanted, self._answer = "", None, None
+            if self._notes is not None:
+                self._note(self._notes.end(self.trouble))
             self.ended.append(FinishedExperiment(self.results, self.trouble, tuple(self.notes)))
             self._task = None
             self.publish()
@@ -182,9 +194,11 @@ class TrafficController:
             StepStarted,
         )
         from nictop.traffic.live.run_view import LiveRun
-        from nictop.traffic.run.events import IntervalMeasured, PathTested, Stage
+        from nictop.traffic.run.events import IntervalMeasured, PathTested, RunFinished, Stage
         from nictop.traffic.session import Note
 
+        if self._notes is not None:
+            self._note(self._notes.notes_of(event))
         if isinstance(event, StepStarted):
             self.began, self.began_at, self.wanted, self.path_test = event, monotonic(), None, None
             self._live = LiveRun(event.step.plan, session.hosts)
@@ -197,7 +211,10 @@ class TrafficController:
             self.path_test = event.report
         elif isinstance(event, (Note, SaveFailed)):
             self.notes.append(event.sentence)
-        elif not isinstance(event, (StepEnded, ExperimentEnded)):
+        elif isinstance(event, StepEnded):
+            if self._live is not None:  # also of a step that could not be run, or was repeated
+                self._live.process(RunFinished(event.run.result))
+        elif not isinstance(event, ExperimentEnded):
             if isinstance(event, Stage):
                 self.sentence = event.sentence
             elif isinstance(event, IntervalMeasured):
@@ -205,6 +222,14 @@ class TrafficController:
             if self._live is not None:
                 self._live.process(event)
         self._publish_soon()
+
+    def _note(self, notes: Iterable[HostNote]) -> None:
+        for host, note in notes:
+            self._record(host, note, monotonic())
+
+    def known_notes(self) -> Iterable[HostNote]:
+        """About the test that runs, for a recording that begins now."""
+        return () if self._notes is None else self._notes.known()
 
     async def _change(self, step: ExperimentStep) -> bool:
         """Wait for `answer`."""

@@ -93,7 +93,17 @@ class RecordedRunScreen(RunPage):
         if self.nictop.now() < run.marks.begin:
             wall = self._replay.playback.recording.wall_time(run.marks.begin)
             return (("recorded", f"it begins at {wall_clock_text(wall)}: enter goes there"),)
-        return (("recorded", run.problem),) if run.problem else ()
+        view = run.view()
+        has_result = view is not None and view.result is not None
+        if has_result or not run.problem:
+            return self._stage_sentences(view)
+        return (("recorded", run.problem),)
+
+    def _stage_sentences(self, view: RunView | None) -> Sequence[tuple[str, str]]:
+        """What the run does now, until something is measured."""
+        if view is None or not view.stage or view.series:
+            return ()
+        return (("now", view.stage),)
 
     # -------------------------------------------------------------------------------------------------- keys
 
