@@ -5,6 +5,8 @@ Reads nothing; takes a `Report`. Text from hosts is escaped: it cannot become ma
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nictop import __version__
 from nictop.report.facts.host import show_text
 from nictop.report.findings.markdown import check_markdown, escape_markdown, fenced_block, finding_markdown
@@ -13,6 +15,7 @@ from nictop.report.page import Report, made_at_text, title_text
 from nictop.report.path import ends_text, measured_lines, verdict_of_path
 from nictop.report.runs.markdown import comparison_markdown, experiment_markdown
 from nictop.report.runs.sentences import wall_time_text
+from nictop.report.tests_summary import TestLine, test_lines, tests_verdict
 from nictop.traffic.path.store import StoredPath
 
 MARKDOWN_FACT_CELLS = 120
@@ -24,8 +27,11 @@ def markdown_page(report: Report) -> str:
     parts = [
         f"# nictop report: {escape_markdown(title_text(report))}\n\n{made_at_text(report)} · nictop {__version__}\n"
     ]
+    tests = test_lines(report)
+    parts += [_tests(tests)] if tests else []
     if report.hosts or report.unreachable:
-        parts.append(check_markdown(report.hosts, report.diagnosis, report.unreachable, skipped=True))
+        beside = tests_verdict(tests)
+        parts.append(check_markdown(report.hosts, report.diagnosis, report.unreachable, skipped=True, beside=beside))
     for host in report.hosts:
         facts = "\n".join(fenced_block(show_text(host.snapshot, MARKDOWN_FACT_CELLS).splitlines()))
         # HTML, not Markdown: backslash escapes have no effect in it
@@ -40,6 +46,15 @@ def markdown_page(report: Report) -> str:
             "## Redaction\n\n" + "\n".join(f"- {escape_markdown(sentence)}" for sentence in report.hidden) + "\n"
         )
     return "\n".join(parts)
+
+
+def _tests(tests: Sequence[TestLine]) -> str:
+    verdict = tests_verdict(tests)
+    lines = ["## Tests", "", *([f"**{verdict}**", ""] if verdict else [])]
+    for line in tests:
+        name = f"{line.name}: " if line.name else ""
+        lines.append(f"- {escape_markdown(f'{name}{line.text}')}")
+    return "\n".join(lines) + "\n"
 
 
 def _path_test(path: StoredPath) -> str:

@@ -43,6 +43,8 @@ class Report:
     diagnosis: Diagnosis = field(default_factory=lambda: Diagnosis((), ()))
     experiments: tuple[ReportedExperiment, ...] = ()
     path_tests: tuple[StoredPath, ...] = ()
+    without_result: tuple[str, ...] = ()
+    """Sentences about tests in a recording that have no result, and why."""
     hidden: tuple[str, ...] = ()
     """What was replaced by aliases, in sentences; (): the report is not redacted."""
 
@@ -53,6 +55,7 @@ def report_of(
     path_tests: Sequence[StoredPath] = (),
     *,
     wall: float,
+    without_result: Sequence[str] = (),
     hidden: Sequence[str] = (),
 ) -> Report:
     """Evaluate all rules for the hosts that answered, and group the runs by experiment."""
@@ -71,6 +74,7 @@ def report_of(
         diagnose(hosts),
         experiments_of(runs),
         tuple({one.identity: one for one in path_tests}.values()),
+        tuple(without_result),
         tuple(hidden),
     )
 

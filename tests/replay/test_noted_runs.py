@@ -174,7 +174,7 @@ def test_redaction_changes_names_only(name: str, tmp_path: Path) -> None:
     two = replace(case.stored.result.plan.server, host="db-two")
     plan = replace(case.plan, client=one, server=two)
     named = replace(case.stored, result=replace(case.stored.result, plan=plan))
-    _, (hidden,), _, _ = redact((), (named,))
+    _, (hidden,), _, _, _ = redact((), (named,))
     before, after = named.result, hidden.result
     assert {after.plan.client.host, after.plan.server.host}.isdisjoint({"web-one", "db-two"})
     assert (after.plan.direction, after.plan.streams, after.plan.test) == (plan.direction, plan.streams, plan.test)

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
     from nictop.hosts.observe import Answer
+    from nictop.replay.results import RecordedResults
     from nictop.traffic.path.store import StoredPath
     from nictop.traffic.results.selection import StoredRun
 
@@ -92,14 +93,15 @@ def run(options: argparse.Namespace) -> int:
         refuse_existing(path)  # before hosts are observed
     at: str | None = options.at
     answers = _answers(named, at, options)
-    runs = (*_recorded_runs(named, at), *named.runs)
+    recorded = _recorded_runs(named, at)
+    runs, without_result = (*recorded.runs, *named.runs), recorded.missing
     path_tests = named.path_tests
     hidden: tuple[str, ...] = ()
     if options.redact:
         from nictop.report.redaction.redaction import redact
 
-        answers, runs, path_tests, hidden = redact(answers, runs, path_tests)
-    report = report_of(answers, runs, path_tests, wall=wall, hidden=hidden)
+        answers, runs, path_tests, without_result, hidden = redact(answers, runs, path_tests, without_result)
+    report = report_of(answers, runs, path_tests, wall=wall, without_result=without_result, hidden=hidden)
     if options.format == "html":
         from nictop.report.html.page import html_page as page
     else:
@@ -123,18 +125,22 @@ def _answers(named: Subjects, at: str | None, options: argparse.Namespace) -> tu
     return found
 
 
-def _recorded_runs(named: Subjects, at: str | None) -> Iterator[StoredRun]:
-    """The runs in the recordings that had ended by then; for the others the reason is printed."""
+def _recorded_runs(named: Subjects, at: str | None) -> RecordedResults:
+    """The runs in the recordings that had ended by then; for the others the reason is also printed."""
     from nictop.recording.reader import Recording
     from nictop.recording.time_spec import resolve_time
-    from nictop.replay.results import recorded_results
+    from nictop.replay.results import RecordedResults, recorded_results
 
+    runs: list[StoredRun] = []
+    missing: list[str] = []
     for path in named.recordings:
         with Recording.open(path) as recording:
             found = asyncio.run(recorded_results(recording, resolve_time(at or "end", recording)))
         for sentence in found.missing:
             output.print_status(sentence)
-        yield from found.runs
+        runs += found.runs
+        missing += found.missing
+    return RecordedResults(tuple(runs), tuple(missing))
 
 
 def _write(page: str, path: str, options: argparse.Namespace) -> None:

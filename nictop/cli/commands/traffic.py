@@ -62,4 +62,5 @@ def _print_stored_or_schema(options: argparse.Namespace) -> int:
     runs = stored_runs(directory(os.environ))
     if options.format == "json":
         return output.write(run_json.stored_runs_json(runs))
-    return output.write_text(stored_runs_text(runs, output.terminal_columns()), options)
+    text = stored_runs_text(runs, output.terminal_columns(), output.glyphs_for(options))
+    return output.write_text(text, options)

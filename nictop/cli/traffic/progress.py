@@ -24,6 +24,7 @@ from nictop.traffic.experiment.experiment import (
 )
 from nictop.traffic.generators.intervals import TransactionInterval
 from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.results.caveats import caveat_of, with_caveat
 from nictop.traffic.results.measures import deciding_text, measures_of
 from nictop.traffic.run.events import IntervalMeasured, PathTested, SocketSample, Stage
 
@@ -140,7 +141,8 @@ class ProgressLines:
             return f"  failed: {clean(result.failure.sentence)}"
         share = f", {units.percentage(result.of_ceiling)} of line rate" if result.of_ceiling is not None else ""
         figures = (f"{one.title} {one.text(one.value(result))}" for one in measures_of(result)[1:])
-        return "  " + ", ".join((f"{deciding_text(result)}{share}", *figures))
+        first = with_caveat(deciding_text(result), caveat_of(result))
+        return "  " + ", ".join((f"{first}{share}", *figures))
 
 
 def _transactions(interval: TransactionInterval) -> str:

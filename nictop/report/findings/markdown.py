@@ -35,19 +35,18 @@ def check_markdown(
     unreachable: Sequence[UnreachableHost] = (),
     *,
     skipped: bool = False,
+    beside: str = "",
 ) -> str:
-    """Hosts, the verdict, one section per finding; with a final newline. `skipped`: list the skipped checks."""
+    """Hosts, the verdict, one section per finding; with a final newline. `skipped`: list the skipped checks. `beside`:
+    what is wrong although the checks may find nothing."""
     several = len(hosts) > 1
     lines = ["## nictop check", ""]
     lines += [f"- {escape_markdown(checked_host_text(checked_host(host)))}" for host in hosts]
     lines += [f"- {escape_markdown(unreachable_host_text(host))}" for host in unreachable]
-    lines += [
-        "",
-        f"**{escape_markdown(verdict_text(diagnosis, unread=[host.host for host in unreachable])[0])}** "
-        f"({checks_text(diagnosis)})"
-        if hosts
-        else f"**{NO_HOST_ANSWERED}**",
-    ]
+    verdict = verdict_text(diagnosis, unread=[host.host for host in unreachable])[0]
+    verdict = f"{verdict}; but {beside}" if beside else verdict
+    found = f"**{escape_markdown(verdict)}** ({checks_text(diagnosis)})"
+    lines += ["", found if hosts else f"**{NO_HOST_ANSWERED}**"]
     for finding in diagnosis.findings:
         lines += ["", *finding_markdown(finding, several)]
     if skipped and diagnosis.skipped:

@@ -12,12 +12,13 @@ from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.wording import SEVERITY_LABELS, checks_text, place_text, severity_mark, subject_text, verdict_text
 
 
-def findings_html(diagnosis: Diagnosis, hosts: int, unread: Sequence[str] = ()) -> Html:
+def findings_html(diagnosis: Diagnosis, hosts: int, unread: Sequence[str] = (), *, beside: str = "") -> Html:
     """The section of findings. `hosts`: number of hosts; the name of a single one is not repeated. `unread`: names of
-    those that are not checked."""
+    those that are not checked. `beside`: what is wrong although the checks may find nothing."""
     several = hosts > 1
     verdict, tone = verdict_text(diagnosis, unread=unread)
-    class_ = "verdict good" if tone == "good" else "verdict"
+    class_ = "verdict good" if tone == "good" and not beside else "verdict"
+    verdict = f"{verdict}; but {beside}" if beside else verdict
     return element(
         "section",
         element("h2", "Findings"),

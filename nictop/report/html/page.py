@@ -6,7 +6,7 @@ of the page forbids to run or to load anything (`html.style`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from nictop import __version__
 from nictop.report.findings.check import unreachable_host_text
@@ -17,6 +17,9 @@ from nictop.report.html.path_tests import path_test_html
 from nictop.report.html.runs import experiment_html
 from nictop.report.html.style import CONTENT_SECURITY_POLICY, STYLE_SHEET
 from nictop.report.page import Report, made_at_text, title_text
+from nictop.report.tests_summary import Standing, TestLine, test_lines, tests_verdict
+
+TEST_CLASSES: dict[Standing, str] = {"failed": "bad", "doubtful": "warn", "good": "good"}
 
 
 def html_page(report: Report) -> str:
@@ -39,12 +42,14 @@ def _body(report: Report) -> Iterator[Html]:
     yield element("h1", f"nictop report: {title_text(report)}")
     yield element("p", f"{made_at_text(report)} · nictop {__version__}", class_="dim")
     yield from _contents(report)
+    tests = test_lines(report)
+    yield from _tests(tests)
     for host in report.unreachable:
         yield element("p", unreachable_host_text(host), class_="bad")
     if report.hosts:
-        yield findings_html(
-            report.diagnosis, len(report.hosts) + len(report.unreachable), [one.host for one in report.unreachable]
-        )
+        hosts = len(report.hosts) + len(report.unreachable)
+        unread = [one.host for one in report.unreachable]
+        yield findings_html(report.diagnosis, hosts, unread, beside=tests_verdict(tests))
     for number, facts in enumerate(report.hosts, 1):
         about = {one.ifindex for one in report.diagnosis.findings if one.host == facts.name}
         yield host_html(facts, number, about)
@@ -56,8 +61,22 @@ def _body(report: Report) -> Iterator[Html]:
         yield element("footer", element("h2", "Redaction"), *(element("p", sentence) for sentence in report.hidden))
 
 
+def _tests(tests: Sequence[TestLine]) -> Iterator[Html]:
+    """What became of each test; nothing if there are none."""
+    if not tests:
+        return
+    verdict = tests_verdict(tests)
+    rows = []
+    for line in tests:
+        name = f"{line.name}: " if line.name else ""
+        rows.append(element("li", f"{name}{line.text}", class_=TEST_CLASSES[line.standing]))
+    head = element("p", verdict, class_="verdict bad") if verdict else Html("")
+    yield element("section", element("h2", "Tests"), head, element("ul", *rows), id_="tests")
+
+
 def _contents(report: Report) -> Iterator[Html]:
     chapters = [("findings", "Findings")] if report.hosts else []
+    chapters = [("tests", "Tests"), *chapters] if test_lines(report) else chapters
     chapters += [(f"host-{number}", host.name) for number, host in enumerate(report.hosts, 1)]
     chapters += [(f"traffic-{number}", f"Traffic {number}") for number in range(1, len(report.experiments) + 1)]
     chapters += [(f"path-{number}", f"Path test {number}") for number in range(1, len(report.path_tests) + 1)]

@@ -15,7 +15,7 @@ from nictop.report.html.latency_charts import latency_charts
 from nictop.report.page import ReportedExperiment
 from nictop.report.runs.comparison import NO_VERDICT, figure_rows
 from nictop.report.runs.limits import LIMIT_TITLES, bottleneck_headline, limit_cells
-from nictop.report.runs.points import column_titles, experiment_summary, point_cells, set_up_points
+from nictop.report.runs.points import SetUpPoint, column_titles, experiment_summary, point_cells, set_up_points
 from nictop.report.runs.sentences import KIND_LABELS, endpoints_text, plan_text, result_sentences, wall_time_text
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.results.result import Result
@@ -85,7 +85,7 @@ def _sentences(result: Result) -> Iterator[Html]:
                 join_html(
                     (
                         element("dt", KIND_LABELS.get(kind, kind)),
-                        element("dd", text, class_=SENTENCE_CLASSES.get(kind, "")),
+                        element("dd", text, class_=_sentence_class(kind, text)),
                     )
                 )
             )
@@ -96,6 +96,11 @@ def _sentences(result: Result) -> Iterator[Html]:
 def _limits(result: Result) -> Iterator[tuple[str, str, Html]]:
     for limit, value, verdict in limit_cells(result.limits):
         yield limit, value, element("td", verdict, class_=VERDICT_CLASSES[verdict])
+
+
+def _sentence_class(kind: str, text: str) -> str:
+    """A figure with a caveat is no verdict."""
+    return "warn" if text.startswith(UNICODE.warning) else SENTENCE_CLASSES.get(kind, "")
 
 
 def _setup(result: Result) -> Iterator[Html]:
@@ -112,7 +117,7 @@ def _points(runs: Sequence[StoredRun]) -> Iterator[Html]:
             point.main.lowest if point.main is not None else None,
             point.main.highest if point.main is not None else None,
             point.main.values if point.main is not None else (),
-            point.measures[0].text(point.main.median if point.main is not None else None),
+            _bar_text(point),
         )
         for point in found
     ]
@@ -120,6 +125,12 @@ def _points(runs: Sequence[StoredRun]) -> Iterator[Html]:
     title = f"{measure.title} by {runs[0].variable}" if runs[0].variable else measure.title
     yield bar_chart(bars, title, _ceiling(runs) if measure.name == "goodput" else None)
     yield table(column_titles(found, runs[0].variable), map(point_cells, found), numbers_from=1)
+
+
+def _bar_text(point: SetUpPoint) -> str:
+    """With the mark of a caveat; the table has its words."""
+    value = point.measures[0].text(point.main.median if point.main is not None else None)
+    return f"{value} {UNICODE.warning}" if point.caveat else value
 
 
 def _ceiling(runs: Sequence[StoredRun]) -> float | None:

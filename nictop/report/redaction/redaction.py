@@ -189,16 +189,24 @@ def _plural(word: str) -> str:
 
 
 def redact(
-    answers: Iterable[Answer], runs: Iterable[StoredRun], path_tests: Iterable[StoredPath] = ()
-) -> tuple[tuple[Answer, ...], tuple[StoredRun, ...], tuple[StoredPath, ...], tuple[str, ...]]:
-    """Answers, runs and path tests with aliases, and the sentences about what was replaced. Rates need no redaction."""
+    answers: Iterable[Answer],
+    runs: Iterable[StoredRun],
+    path_tests: Iterable[StoredPath] = (),
+    sentences: Iterable[str] = (),
+) -> tuple[tuple[Answer, ...], tuple[StoredRun, ...], tuple[StoredPath, ...], tuple[str, ...], tuple[str, ...]]:
+    """Answers, runs, path tests and other sentences about the same hosts with aliases, and the sentences about what was
+    replaced. Rates need no redaction."""
     answers, runs, path_tests = tuple(answers), tuple(runs), tuple(path_tests)
     hosts = [one if isinstance(one, Unreachable) else one[0] for one in answers]
     redaction = make_redaction([*hosts, *runs, *path_tests])
     hidden = tuple(
         redaction.hidden(one) if isinstance(one, Unreachable) else (redaction.hidden(one[0]), one[1]) for one in answers
     )
-    aliased = tuple(map(redaction.hidden, runs)), tuple(map(redaction.hidden, path_tests))
+    aliased = (
+        tuple(map(redaction.hidden, runs)),
+        tuple(map(redaction.hidden, path_tests)),
+        tuple(map(redaction.text, sentences)),
+    )
     return hidden, *aliased, redaction.sentences()
 
 

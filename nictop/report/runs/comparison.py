@@ -14,7 +14,7 @@ from nictop.model.text.terminal import clean, wrap
 from nictop.report.runs.sentences import cost_value_text
 from nictop.report.runs.text import labelled
 from nictop.report.text_table import aligned_table, layout_width, max_line_width
-from nictop.traffic.analysis.comparison import VERDICT_LABELS, Comparison, Ratio, medians_text
+from nictop.traffic.analysis.comparison import VERDICT_LABELS, Comparison, Ratio
 
 NO_VERDICT = VERDICT_LABELS["refused"]
 """Follows the mark of a warning."""
@@ -40,8 +40,8 @@ def verdict_lines(comparison: Comparison, room: int, glyphs: Glyphs = UNICODE) -
     if not reasons:
         yield from labelled("verdict", comparison.sentence, room)
         return
-    if known := medians_text(comparison.figures[0]):
-        yield from wrap(known, room)
+    if known := comparison.known_text:
+        yield from wrap(known.replace(UNICODE.warning, glyphs.warning), room)
     yield f"{glyphs.warning} {NO_VERDICT}"
     for reason in reasons:
         yield from (f"  {part}" for part in wrap(reason, room - 2))
@@ -77,7 +77,16 @@ def figure_rows(comparison: Comparison) -> Sequence[tuple[str, ...]]:
         if not number:
             runs = (str(len(spread.values)) if spread is not None else "0" for spread in spreads)
             rows.append(("runs", *runs, ""))
+            rows += _caveat_rows(comparison)
     return rows
+
+
+def _caveat_rows(comparison: Comparison) -> Sequence[tuple[str, ...]]:
+    """What the figures of A and B lack; no row if they lack nothing."""
+    if not any(comparison.caveats):
+        return ()
+    cells = (f"{UNICODE.warning} {caveat}" if caveat else "path verified" for caveat in comparison.caveats)
+    return (("caveat", *cells, ""),)
 
 
 def ratio_text(ratio: Ratio | None) -> str:

@@ -20,6 +20,7 @@ from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.experiment.steps import Experiment
 from nictop.traffic.generators.latency import LatencySummary
+from nictop.traffic.results.caveats import caveat_of
 from nictop.traffic.results.selection import ExperimentKind, StoredRun, StoredRuns
 
 
@@ -56,6 +57,10 @@ class RunReport:
     """The median latency is less than 1.2 times that of the generator alone."""
     idle_latency: LatencySummary | None = None
     """Seconds, of the idle phase of a loaded run; `latency` is that of its loaded phase, beside the bulk flow."""
+    verified: bool = False
+    """It ended normally, and the counters of both NICs show that they carried it."""
+    caveat: str = ""
+    """Otherwise: failed, stopped early, path not verified, path not checked."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,8 @@ def run_report(kept: StoredRun) -> RunReport:
         connect.summary() if connect is not None else None,
         figures is not None and figures.limited_by_generator,
         figures.idle.latency.summary() if figures is not None and figures.idle is not None else None,
+        not caveat_of(result),
+        caveat_of(result),
     )
 
 

@@ -14,7 +14,7 @@ from nictop.report.runs.histogram import histogram_lines
 from nictop.report.runs.limits import LIMIT_TITLES, bottleneck_headline, limit_cells
 from nictop.report.runs.points import column_titles, cost_note, experiment_summary, point_cells, set_up_points
 from nictop.report.runs.sentences import KIND_LABELS, endpoints_text, plan_text, result_sentences, wall_time_text
-from nictop.traffic.analysis.comparison import Comparison, medians_text
+from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
 
@@ -52,7 +52,7 @@ def comparison_markdown(comparison: Comparison, names: tuple[str, str]) -> str:
     lines = ["## nictop compare", "", f"- A: {escape_markdown(names[0])}", f"- B: {escape_markdown(names[1])}", ""]
     why = refusal_reasons(comparison)
     if why:
-        known = medians_text(comparison.figures[0])
+        known = comparison.known_text
         lines += [escape_markdown(known), ""] if known else []
         lines += [f"**{NO_VERDICT}**", "", *(f"- {escape_markdown(reason)}" for reason in why)]
     else:

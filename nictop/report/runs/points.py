@@ -21,6 +21,7 @@ from nictop.report.runs.sentences import (
     hosts_text,
 )
 from nictop.traffic.analysis.comparison import Spread, spread
+from nictop.traffic.results.caveats import caveat_of_runs, with_caveat
 from nictop.traffic.results.measures import Measure, measures_of
 from nictop.traffic.results.selection import StoredRun
 
@@ -62,6 +63,11 @@ class SetUpPoint:
     @property
     def cost_unit(self) -> CostUnit:
         return "Gb/s" if self.runs[0].result.plan.has_bulk else "transaction"
+
+    @property
+    def caveat(self) -> str:
+        """What its figures lack: ``path not verified``; "": nothing."""
+        return caveat_of_runs(one.result for one in self.runs)
 
     @property
     def failed(self) -> int:
@@ -132,7 +138,8 @@ def point_cells(point: SetUpPoint) -> tuple[str, ...]:
     )
     first = measures[0]
     extreme_text = first.text if first.less_is_better else lambda rate: units.scaled(rate).strip()
-    rates = (first.text(middle), *map(extreme_text, extremes))
+    median_text = with_caveat(first.text(middle), point.caveat)
+    rates = (median_text, *map(extreme_text, extremes))
     more = [
         measure.text(found.median if found is not None else None)
         for measure, found in zip(measures[1:], point.spreads[1:], strict=True)

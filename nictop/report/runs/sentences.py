@@ -21,6 +21,7 @@ from nictop.traffic.path.findings.sizes import best_size
 from nictop.traffic.path.outcomes import round_trips
 from nictop.traffic.path.result import PathDirection, PathReport
 from nictop.traffic.plan.plan import Endpoint, RunPlan, TestKind
+from nictop.traffic.results.caveats import after_caveat, caveat_of
 from nictop.traffic.results.result import Flow, Result, SocketFigures
 from nictop.traffic.results.transactions import NEAR_FLOOR, IdlePhase, TransactionFigures
 
@@ -180,11 +181,13 @@ def _failure(result: Result) -> Iterator[ResultSentence]:
 
 
 def _goodput(result: Result) -> Iterator[ResultSentence]:
+    caveat = caveat_of(result)
     for flow in result.flows:
         if flow.goodput is not None:
-            yield ResultSentence("goodput", _goodput_text(result, flow))
+            yield ResultSentence("goodput", after_caveat(_goodput_text(result, flow), caveat))
     if len(result.flows) > 1 and result.goodput is not None:
-        yield ResultSentence("goodput", f"{units.bits_per_second(result.goodput)} total of both directions")
+        total = f"{units.bits_per_second(result.goodput)} total of both directions"
+        yield ResultSentence("goodput", after_caveat(total, caveat))
 
 
 def _transactions(result: Result) -> Iterator[ResultSentence]:
@@ -202,7 +205,7 @@ def _transactions(result: Result) -> Iterator[ResultSentence]:
         text += f" ({units.percentage(figures.lost_share)})" if figures.lost else ""
     if figures.ended_early:
         text += f"; ended early: {clean(figures.ended_early)}"
-    yield ResultSentence("transactions", text)
+    yield ResultSentence("transactions", after_caveat(text, caveat_of(result)))
     if figures.latency.count:
         yield ResultSentence("latency", latency_text(figures.latency.summary()))
     if figures.connect is not None and figures.connect.count:
@@ -214,7 +217,7 @@ def _under_load(result: Result) -> Iterator[ResultSentence]:
     if figures is None or result.plan.test != "loaded":
         return
     if medians is not None and result.goodput:
-        yield ResultSentence("under load", under_load_text(result))
+        yield ResultSentence("under load", after_caveat(under_load_text(result), caveat_of(result)))
     if figures.idle is not None:
         yield ResultSentence("idle", _phase_text(figures.idle))
     if figures.loaded_since is not None:

@@ -42,6 +42,7 @@ from nictop.report.text_table import aligned_table, labelled_lines, layout_width
 from nictop.rules.fixes.commands import stored_line
 from nictop.rules.wording import command_lines
 from nictop.traffic.analysis.cpu_load import HostLoad
+from nictop.traffic.results.caveats import caveat_of, with_caveat
 from nictop.traffic.results.measures import deciding_text
 from nictop.traffic.results.result import ExaminedLimit, Result
 from nictop.traffic.results.selection import StoredRun, StoredRuns
@@ -90,7 +91,8 @@ def sentence_lines(
     marks = {"failed": f"{glyphs.critical} failed", "not ranked": f"{glyphs.warning} not ranked"}
     before: Kind | None = None
     indent = " " * (RUN_LABEL_CELLS + 1)
-    for kind, text in sentences:
+    for kind, unicode_text in sentences:
+        text = unicode_text.replace(UNICODE.warning, glyphs.warning)
         if kind == "type":
             if before == "type":
                 yield ""  # separates two commands
@@ -211,8 +213,8 @@ def _summary(limits: Sequence[ExaminedLimit], sentence: ResultSentence) -> Resul
     return ResultSentence(sentence.kind, bottleneck_summary(limits)) if is_table else sentence
 
 
-def stored_runs_text(runs: StoredRuns, columns: int) -> str:
-    """A line per run, newest first: time, run, experiment, description, goodput."""
+def stored_runs_text(runs: StoredRuns, columns: int, glyphs: Glyphs = UNICODE) -> str:
+    """A line per run, newest first: time, run, experiment, description, goodput and what it lacks."""
     room = layout_width(columns)
     if not runs.results and not runs.unreadable:
         return "no stored results\n"
@@ -223,7 +225,8 @@ def stored_runs_text(runs: StoredRuns, columns: int) -> str:
         parts = (run.label, run.group if run.group != run.value else "", varied)
         test = plan.test if plan.test != "bulk" else ""
         what = " ".join(filter(None, (hosts_text(plan), test, plan.protocol.upper(), *parts)))
-        arrived = "failed" if run.result.failure is not None else deciding_text(run.result)
+        arrived = with_caveat(deciding_text(run.result), caveat_of(run.result), glyphs)
+        arrived = f"{glyphs.critical} failed" if run.result.failure is not None else arrived
         rows.append((wall_time_text(run.written), run.identity, run.experiment, what, arrived))
     lines = list(aligned_table(rows, left=4)) if len(rows) > 1 else []
     if max_line_width(lines) > room:

@@ -17,6 +17,7 @@ from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
 from nictop.traffic.plan.variables import VARIABLES
+from nictop.traffic.results.caveats import caveat_of_runs, with_caveat
 from nictop.traffic.results.measures import MEASURES, Measure, MeasureName, equal_load_measures, measures_of
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun, set_ups
@@ -129,6 +130,13 @@ class Comparison:
     equal_load: float | None = None
     """Bits per second or requests per second that all runs were to reach: compared by CPU, and by latency of rr. None:
     compared by what they reached."""
+    caveats: tuple[str, str] = ("", "")
+    """What the figures of A and of B lack: ``path not verified``; "": nothing."""
+
+    @property
+    def known_text(self) -> str:
+        """``A 5.00 Gb/s ▲ path not verified, B 8.00 Gb/s: B/A 1.60``, also without a verdict; "": nothing is known."""
+        return medians_text(self.figures[0], self.caveats)
 
 
 def alternating_order(repeats: int) -> tuple[Literal["A", "B"], ...]:
@@ -160,18 +168,18 @@ def compare(
         refusals += (*_load_refusals(a, names[0]), *_load_refusals(b, names[1]))
     if len({run.plan.test for run in (*a, *b)}) > 1:
         refusals += (f"different tests: {', '.join(dict.fromkeys(run.plan.test for run in (*a, *b)))}",)
-    first = figures[0]
+    first, caveats = figures[0], (caveat_of_runs(a), caveat_of_runs(b))
     goodputs = next(((one.a, one.b) for one in figures if one.name == "goodput"), (None, None))
     if first.ratio is None and not refusals:
         refusals = (f"a run has {first.measure.title} 0",)
     if first.ratio is None or refusals:
         figures = tuple(replace(one, ratio=None, verdict="refused") for one in figures)
-        known = medians_text(figures[0])
+        known = medians_text(figures[0], caveats)
         sentence = f"{f'{known}. ' if known else ''}{VERDICT_LABELS['refused']}: {'; '.join(refusals)}"
-        return Comparison("refused", sentence, *goodputs, None, (), refusals, differences, figures, load)
+        return Comparison("refused", sentence, *goodputs, None, (), refusals, differences, figures, load, caveats)
     verdict = first.verdict if load is None else _equal_load_verdict(figures)
     sentence = _sentence(figures, names, verdict, _load_words(a[0], load) if load is not None else "")
-    return Comparison(verdict, sentence, *goodputs, first.ratio, _costs(a, b), (), differences, figures, load)
+    return Comparison(verdict, sentence, *goodputs, first.ratio, _costs(a, b), (), differences, figures, load, caveats)
 
 
 def equal_load(runs: Sequence[Result]) -> float | None:
@@ -222,15 +230,17 @@ def spread(values: Sequence[float]) -> Spread | None:
     return Spread(tuple(values), median(values), min(values), max(values)) if values else None
 
 
-def medians_text(figure: ComparedFigure) -> str:
-    """``A 5.00 Gb/s, B 8.00 Gb/s: B/A 1.60 (+60 %)``: what is known without a verdict; "": nothing is."""
+def medians_text(figure: ComparedFigure, caveats: tuple[str, str] = ("", "")) -> str:
+    """``A 5.00 Gb/s, B 8.00 Gb/s: B/A 1.60 (+60 %)``: what is known without a verdict; "": nothing is. `caveats`: what
+    the figures of A and B lack."""
     a, b = figure.a, figure.b
     if a is None and b is None:
         return ""
-    each = ", ".join(
-        f"{name} {figure.measure.text(one.median) if one is not None else 'no completed run'}"
-        for name, one in (("A", a), ("B", b))
-    )
+    texts = []
+    for name, one, caveat in (("A", a, caveats[0]), ("B", b, caveats[1])):
+        value = with_caveat(figure.measure.text(one.median), caveat) if one is not None else "no completed run"
+        texts.append(f"{name} {value}")
+    each = ", ".join(texts)
     if a is None or b is None or not 0 < a.median < math.inf:
         return each
     of_several = " (medians)" if len(a.values) > 1 or len(b.values) > 1 else ""

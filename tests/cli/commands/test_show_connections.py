@@ -107,7 +107,7 @@ def test_reports_have_them_and_redact_them() -> None:
     answers: list[Answer] = [(snapshot, RatesWindow())]
     page = html_page(report_of(answers, wall=0.0))
     assert "Connections of ens192" in page and "qemu customer" in page and "198.51.100.1:50001" in page
-    hidden, _, _, sentences = redact(answers, ())
+    hidden, _, _, _, sentences = redact(answers, ())
     redacted = html_page(report_of(hidden, wall=0.0, hidden=sentences))
     for name in ("customer", "shop", "198.51.100.1:", "2001:db8:77::5", "db-server"):
         assert name not in redacted, name

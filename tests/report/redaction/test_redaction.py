@@ -123,7 +123,7 @@ def redacted_report() -> tuple[str, list[str]]:
     runs = [*experiments(), stored_run(1, "own", redacted)]
     path = StoredPath("aaaa", private_path_test(), WALL, "0", label="office-1 since Monday")
     before = [json.dumps(texts(one)) for one in (*answers, *runs, path)]
-    redacted_answers, shown, path_tests, hidden = redact(answers, runs, [path])
+    redacted_answers, shown, path_tests, _, hidden = redact(answers, runs, [path])
     report = report_of(redacted_answers, shown, path_tests, wall=WALL, hidden=hidden)
     return unescape(html_page(report)) + markdown_page(report), before
 
@@ -330,7 +330,7 @@ def test_hosts_with_arbitrary_text_can_be_redacted_and_shown(seed: int, share: f
     inventory = mutated(snapshot.inventory, Inventory, Random(seed), share)
     links = {link.ifindex: link for link in inventory.links} if inventory is not None else {}
     changed = replace(snapshot, inventory=inventory, links=links)
-    redacted_answers, _, _, hidden = redact([(changed, window)], ())
+    redacted_answers, _, _, _, hidden = redact([(changed, window)], ())
     assert html_page(report_of(redacted_answers, wall=WALL, hidden=hidden)).endswith("</html>\n")
 
 

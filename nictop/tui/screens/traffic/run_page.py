@@ -19,7 +19,7 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 
 from nictop.model.facts import fit, width, wrap
-from nictop.model.text.glyphs import Glyphs
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.report.runs.limits import bottleneck_headline, limit_lines
 from nictop.report.runs.points import set_up_points
 from nictop.report.runs.sentences import KIND_LABELS, ResultSentence, result_sentences
@@ -30,7 +30,7 @@ from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys import RUN_PAGE_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.frame import FramedScreen
-from nictop.tui.screens.traffic.status import ends_text, goodput_text, options_text, progress_bar
+from nictop.tui.screens.traffic.status import ends_text, headline_text, options_text, progress_bar
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.charts.bar_chart import PointChart
 from nictop.tui.widgets.traffic.chart import RunChart
@@ -82,8 +82,9 @@ def sentence_lines(
             lines += _bottleneck_lines(limits, cells, glyphs)
             before = kind
             continue
-        shown = glyphs.text(text)
+        shown = glyphs.text(text.replace(UNICODE.warning, glyphs.warning))
         style = STYLES.get(kind, "warn" if kind == "path" and text.startswith("not verified") else "")
+        style = "warn" if text.startswith(UNICODE.warning) else style
         for number, part in enumerate(wrap(shown, max(10, cells - LABEL_CELLS - 2))):
             label = KIND_LABELS.get(kind, kind) if number == 0 and kind != before else ""
             lines.append(((f" {label:<{LABEL_CELLS}}", "dim"), (part, style)))
@@ -207,7 +208,7 @@ class RunPage(FramedScreen):
     def _draw_title(self, run_view: RunView | None) -> None:
         """Ends, progress and options from the left, as far as they fit; the goodput at the right."""
         view, chart = self.query_one("#run-title", LineView), self.query_one(RunChart)
-        right = f" {goodput_text(run_view)}" if run_view is not None else ""
+        right = f" {headline_text(run_view, self.glyphs)}" if run_view is not None else ""
         badge = " PAUSED " if chart.frozen else ""
         room = max(0, view.size.width - 1 - width(right) - width(badge) - 1)
         title = self.glyphs.text(ends_text(run_view) if run_view is not None else "Traffic test")

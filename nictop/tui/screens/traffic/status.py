@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nictop.model.text import units
+from nictop.model.text.glyphs import UNICODE
 from nictop.model.text.words import count_noun
 from nictop.report.runs.sentences import plan_options
 from nictop.traffic.analysis.loaded import added_latency
+from nictop.traffic.results.caveats import caveat_of, caveat_of_runs, with_caveat
 
 if TYPE_CHECKING:
     from nictop.model.text.glyphs import Glyphs
@@ -15,6 +17,15 @@ if TYPE_CHECKING:
     from nictop.tui.controllers.traffic import TrafficController
 
 PROGRESS_CELLS = 10
+
+
+def headline_text(run_view: RunView, glyphs: Glyphs = UNICODE) -> str:
+    """`goodput_text`, with what the result lacks: ``3.21 Gb/s ▲ path not verified``."""
+    text, result = goodput_text(run_view), run_view.result
+    if result is None:
+        return text
+    caveat = caveat_of(result)
+    return with_caveat(text, caveat, glyphs) if text else f"{glyphs.warning} {caveat}" if caveat else ""
 
 
 def goodput_text(run_view: RunView) -> str:
@@ -90,9 +101,13 @@ def end_text(traffic: TrafficController) -> str:
     ended, run_view = traffic.ended[-1], traffic.view()
     if not ended.results:
         return f"Test failed: {ended.trouble} (key 6)"
+    failed = next((run.result.failure for run in ended.results if run.result.failure is not None), None)
+    if failed is not None and len(ended.results) == 1:
+        return f"Test failed: {failed.sentence} (key 6)"
     if len(ended.results) > 1 or run_view is None or not goodput_text(run_view):
-        return f"Test finished: {count_noun(len(ended.results), 'run')} (key 6)"
-    return f"Test finished: {goodput_text(run_view)} (key 6)"
+        caveat = caveat_of_runs(run.result for run in ended.results)
+        return f"Test finished: {with_caveat(count_noun(len(ended.results), 'run'), caveat)} (key 6)"
+    return f"Test finished: {headline_text(run_view)} (key 6)"
 
 
 def progress_text(traffic: TrafficController) -> str:

@@ -23,6 +23,7 @@ from nictop.report.runs.latency_axis import MAX_LATENCY_SECONDS, latency_axis
 from nictop.report.runs.points import SetUpPoint, point_cells
 from nictop.report.runs.sentences import CostUnit, cost_value_text
 from nictop.traffic.analysis.comparison import Spread
+from nictop.traffic.results.caveats import caveat_of_runs
 from nictop.traffic.results.measures import Measure
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 from nictop.tui.widgets.charts.plot import Canvas, value_ticks
@@ -79,7 +80,7 @@ def draw_points(
     frame = _frame(called, points, width, top, glyphs=glyphs)
     payers = sorted(costs, key=lambda one: -costs[one])[: max(0, (rows - 2) // len(points) - 1)]
     has_ceiling = any(shown and one for one in ceilings)
-    lines: list[SpanLine] = [_head(frame, has_ceiling=has_ceiling, has_costs=bool(payers))]
+    lines: list[SpanLine] = [_head(frame, _caveats(points), has_ceiling=has_ceiling, has_costs=bool(payers))]
     for name, point, ceiling in zip(called, points, ceilings, strict=False):
         lines.append(_goodput_line(name, point, frame, ceiling if shown else None))
         for role, host, known in point.costs:
@@ -116,9 +117,15 @@ def _frame(names: Sequence[str], points: Sequence[SetUpPoint], width: int, top: 
     return BarLayout(name, bar, words, top, glyphs, points[0].measures[0], points[0].cost_unit)
 
 
-def _head(frame: BarLayout, *, has_ceiling: bool, has_costs: bool) -> SpanLine:
+def _caveats(points: Sequence[SetUpPoint]) -> str:
+    """What the figures with a mark lack; "": there are none."""
+    return caveat_of_runs(run.result for point in points for run in point.runs)
+
+
+def _head(frame: BarLayout, caveat: str, *, has_ceiling: bool, has_costs: bool) -> SpanLine:
     low, middle, high = frame.glyphs.spread
     spans: list[Span] = [frame.margin, (frame.measure.title, "dim")]
+    spans += [(f" {frame.glyphs.warning} {caveat}", "warn")] if caveat else []
     for mark, words in ((low, "to the lowest run"), (middle, "median"), (high, "highest")):
         spans += [(f" {mark}", GOODPUT_STYLE), (f" {words}", "dim")]
     spans += [(f"  {frame.glyphs.limit}", "title"), (" ceiling", "dim")] if has_ceiling else []
@@ -135,7 +142,8 @@ def _goodput_line(name: str, point: SetUpPoint, frame: BarLayout, ceiling: float
     marks = bar_cells(known, frame.top, frame.bar, glyphs=frame.glyphs)
     spans: list[Span] = [label, *_with_ceiling(marks, ceiling, frame)]
     if frame.words:
-        words = f" {frame.measure.text(known.median):>9}"
+        mark = frame.glyphs.warning if point.caveat else ""
+        words = f" {mark}{frame.measure.text(known.median):>{9 - len(mark)}}"
         words += f" {units.percentage(point.of_ceiling):>6}" if point.of_ceiling is not None else ""
         spans.append((words, "title"))
         spans += [(f" {point.failed} failed", "warn")] if point.failed else []

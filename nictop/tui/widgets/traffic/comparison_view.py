@@ -31,7 +31,6 @@ from nictop.traffic.analysis.comparison import (
     Cost,
     Spread,
     compare_stored_runs,
-    medians_text,
     percent_text,
 )
 from nictop.traffic.results.measures import MeasureName
@@ -102,7 +101,8 @@ def _verdict_lines(comparison: Comparison, width: int, glyphs: Glyphs) -> list[S
     sentences = [(comparison.sentence, style)]
     reasons = _refusals(comparison)
     if reasons:
-        sentences = [(medians_text(comparison.figures[0]), "title")]
+        known = comparison.known_text.replace(UNICODE.warning, glyphs.warning)
+        sentences = [(known, "warn" if any(comparison.caveats) else "title")]
         label = VERDICT_LABELS[comparison.verdict]
         sentences += [(f"{label}: {reason}" if not number else reason, style) for number, reason in enumerate(reasons)]
     return [

@@ -1,8 +1,8 @@
 """The stored results by set-up, one line each: when, hosts, NIC, runs, goodput or transactions, CPU cost, test.
 
-  WHEN        HOSTS     NIC  RUNS    RESULT CPU COST TEST
-A 11-21 08:01 vm1 → vm2 ens3    5 9.38 Gb/s     0.31 TCP ×1 20 s MTU 1500 iperf3
-B 11-21 08:04 vm1 ↔ vm2 ens3    5  12.4 k/s  40.1 µs rr TCP ×1 20 s 64 B MTU 1500 builtin
+  WHEN        HOSTS     NIC  RUNS    RESULT PATH           CPU COST TEST
+A 11-21 08:01 vm1 → vm2 ens3    5 9.38 Gb/s verified           0.31 TCP ×1 20 s MTU 1500 iperf3
+B 11-21 08:04 vm1 ↔ vm2 ens3    5  12.4 k/s ▲ not verified  40.1 µs rr TCP ×1 20 s 64 B MTU 1500 builtin
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from textual.message import Message
 
 from nictop.model.columns.column import REMAINING_WIDTH, Cell, Column, sized_columns
 from nictop.model.text import units
+from nictop.model.text.glyphs import UNICODE
 from nictop.model.text.terminal import clean, width
 from nictop.report.runs.points import SetUpPoint, set_up_points
 from nictop.report.runs.sentences import DIRECTION_TEXTS, cost_value_text, plan_options, wall_time_text
@@ -28,7 +29,9 @@ WHEN = slice(len("2026-"), len("2026-11-21 08:01"))
 MAX_CELLS, MAX_NIC_CELLS = 40, 20
 """Widths of the columns but the last."""
 MIN_TEST_CELLS = 20
-"""Of the last column: with fewer, the CPU cost is left out."""
+"""Of the last column: with fewer, others are left out."""
+LEFT_OUT: tuple[tuple[str, ...], ...] = ((), ("cost",), ("cost", "nic"))
+"""Columns that are left out, one set after the other."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,14 @@ def _runs(row: ResultGroup) -> str:
 def _deciding(row: ResultGroup) -> Cell:
     found = row.point.main
     return (row.point.measures[0].text(found.median), "title") if found is not None else ("failed", "bad")
+
+
+def _path(row: ResultGroup) -> Cell:
+    """``verified``, ``▲ not verified``, ``▲ stopped early``; "": there is no figure that it could be about."""
+    if row.point.main is None:
+        return "", "normal"
+    caveat = row.point.caveat.replace("path ", "")
+    return (f"{UNICODE.warning} {caveat}", "warn") if caveat else ("verified", "normal")
 
 
 def _hosts(row: ResultGroup) -> str:
@@ -116,6 +127,8 @@ COLUMNS: tuple[Column[ResultGroup], ...] = (
     Column("goodput", "RESULT", "b/s, transactions/s or latency", MAX_CELLS, 1, "right", _deciding,
         source="goodput, of rr and crr transactions, of loaded p50 under load; of several runs the median (receiver of "
         "iperf3 or the built-in generator)"),
+    Column("path", "PATH", "", MAX_CELLS, 1, "left", _path,
+        source="whether the test ended normally and the chosen interfaces carried it (their counters)"),
     Column("cost", "CPU COST", "cores per Gb/s, of rr and crr CPU time per transaction", MAX_CELLS, 1, "right", _cost,
         source="busy CPU cores: of the client or the server, whichever is higher; of several runs the median "
         "(/proc/stat)"),
@@ -216,11 +229,11 @@ class SetUpList(ChoiceView):
             return
         rows, letters = self._rows, {key: letter for letter, key in self.marks.items()}
         room = self.scrollable_content_region.width - 2
-        chosen: Sequence[Column[ResultGroup]] = COLUMNS
-        *_, last = sized_columns(encoded_columns(chosen, self.glyphs), rows, room)
-        if last.width < MIN_TEST_CELLS:
-            chosen = [column for column in COLUMNS if column.key != "cost"]
+        for left_out in LEFT_OUT:
+            chosen = [column for column in COLUMNS if column.key not in left_out]
             *_, last = sized_columns(encoded_columns(chosen, self.glyphs), rows, room)
+            if last.width >= MIN_TEST_CELLS:
+                break
         shortened = (*chosen[:-1], replace(last, value=partial(_test, room=last.width)))
         columns = sized_columns(encoded_columns(shortened, self.glyphs), rows, room)
 
