@@ -19,7 +19,8 @@ from nictop.traffic.path.store import StoredPath
 from nictop.traffic.results.caveats import with_caveat
 from nictop.traffic.results.selection import StoredRun
 
-Standing = Literal["failed", "doubtful", "good"]
+Standing = Literal["failed", "problem", "doubtful", "good"]
+STANDING_TEXTS: dict[Standing, str] = {"failed": "failed", "problem": "found a problem", "doubtful": "not verified"}
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,16 @@ def test_lines(report: Report) -> tuple[TestLine, ...]:
 
 
 def tests_verdict(lines: Sequence[TestLine]) -> str:
-    """``1 of 2 tests failed, 1 not verified``; "": all are good, or there are none."""
-    parts = []
-    for standing, words in (("failed", "failed"), ("doubtful", "not verified")):
+    """``✖ 1 of 2 tests failed, 1 not verified``; "": all are good, or there are none."""
+    parts: list[str] = []
+    for standing, words in STANDING_TEXTS.items():
         number = sum(line.standing == standing for line in lines)
         if number:
             parts.append(f"{number} {words}" if parts else f"{number} of {_counted(lines)} {words}")
-    return ", ".join(parts)
+    if not parts:
+        return ""
+    has_failed = any(line.standing == "failed" for line in lines)
+    return f"{UNICODE.critical if has_failed else UNICODE.warning} {', '.join(parts)}"
 
 
 def _counted(lines: Sequence[TestLine]) -> str:
@@ -61,7 +65,7 @@ def _counted(lines: Sequence[TestLine]) -> str:
 
 def _run_line(name: str, point: SetUpPoint, *, several: bool) -> TestLine:
     first = point.runs[0]
-    parts = [hosts_text(first.result.plan), *_varied(first, point, several)]
+    parts = [*_varied(first, point, several)]
     failures = tuple(_failures(point))
     if point.main is not None:
         parts.append(with_caveat(point.measures[0].text(point.main.median), point.caveat))
@@ -69,7 +73,8 @@ def _run_line(name: str, point: SetUpPoint, *, several: bool) -> TestLine:
         of_all = f" ({len(failures)} of {len(point.runs)} runs)" if len(point.runs) > 1 else ""
         parts.append(f"{UNICODE.critical} failed{of_all}: {failures[0]}")
     standing: Standing = "failed" if failures else "doubtful" if point.caveat else "good"
-    return TestLine(name, ": ".join(parts[:1] + [", ".join(parts[1:])] if parts[1:] else parts), standing)
+    ends = hosts_text(first.result.plan)
+    return TestLine(name, f"{ends}: {', '.join(parts)}" if parts else ends, standing)
 
 
 def _varied(first: StoredRun, point: SetUpPoint, several: bool) -> Iterator[str]:
@@ -87,6 +92,7 @@ def _failures(point: SetUpPoint) -> Iterator[str]:
 
 def _path_line(name: str, path: StoredPath) -> TestLine:
     report = path.test.report
-    is_good = not report.findings and not any(one.failure for one in report.result.directions)
-    text = f"{ends_text(report)}: {verdict_of_path(report)}"
-    return TestLine(name, text, "good" if is_good else "failed")
+    standing: Standing = "problem" if any(one.severity != "info" for one in report.findings) else "good"
+    if any(one.failure for one in report.result.directions):
+        standing = "failed"
+    return TestLine(name, f"{ends_text(report)}: {verdict_of_path(report)}", standing)

@@ -146,6 +146,15 @@ def check_text(
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
+def verdict_beside(verdict: str, tests: str) -> str:
+    """The verdict of the checks behind that of failed tests, without its tick: ``✖ 1 of 2 tests failed; checks: No
+    problems found``. `tests`: ""; there are no such tests."""
+    if not tests:
+        return verdict
+    mark, _, words = verdict.partition(" ")
+    return f"{tests}; checks: {words if mark in (UNICODE.passed, UNICODE.note) else verdict}"
+
+
 def checked_host_text(host: CheckedHost) -> str:
     """``guest · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 3.00 s · not root``"""
     parts = [host.host, host.platform]

@@ -11,7 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from nictop.model.facts import clean
 from nictop.report.facts.hosts import UnreachableHost
-from nictop.report.findings.check import NO_HOST_ANSWERED, checked_host, checked_host_text, unreachable_host_text
+from nictop.report.findings.check import (
+    NO_HOST_ANSWERED,
+    checked_host,
+    checked_host_text,
+    unreachable_host_text,
+    verdict_beside,
+)
 from nictop.rules import Diagnosis, Finding, Fix, HostFacts
 from nictop.rules.wording import (
     SEVERITY_LABELS,
@@ -44,7 +50,7 @@ def check_markdown(
     lines += [f"- {escape_markdown(checked_host_text(checked_host(host)))}" for host in hosts]
     lines += [f"- {escape_markdown(unreachable_host_text(host))}" for host in unreachable]
     verdict = verdict_text(diagnosis, unread=[host.host for host in unreachable])[0]
-    verdict = f"{verdict}; but {beside}" if beside else verdict
+    verdict = verdict_beside(verdict, beside)
     found = f"**{escape_markdown(verdict)}** ({checks_text(diagnosis)})"
     lines += ["", found if hosts else f"**{NO_HOST_ANSWERED}**"]
     for finding in diagnosis.findings:

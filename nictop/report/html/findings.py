@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from nictop.report.findings.check import verdict_beside
 from nictop.report.html.elements import LINE_END, Html, details_element, element, html_lines, join_html, table
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.wording import SEVERITY_LABELS, checks_text, place_text, severity_mark, subject_text, verdict_text
@@ -18,7 +19,7 @@ def findings_html(diagnosis: Diagnosis, hosts: int, unread: Sequence[str] = (), 
     several = hosts > 1
     verdict, tone = verdict_text(diagnosis, unread=unread)
     class_ = "verdict good" if tone == "good" and not beside else "verdict"
-    verdict = f"{verdict}; but {beside}" if beside else verdict
+    verdict = verdict_beside(verdict, beside)
     return element(
         "section",
         element("h2", "Findings"),

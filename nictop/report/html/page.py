@@ -19,7 +19,7 @@ from nictop.report.html.style import CONTENT_SECURITY_POLICY, STYLE_SHEET
 from nictop.report.page import Report, made_at_text, title_text
 from nictop.report.tests_summary import Standing, TestLine, test_lines, tests_verdict
 
-TEST_CLASSES: dict[Standing, str] = {"failed": "bad", "doubtful": "warn", "good": "good"}
+TEST_CLASSES: dict[Standing, str] = {"failed": "bad", "problem": "warn", "doubtful": "warn", "good": "good"}
 
 
 def html_page(report: Report) -> str:

@@ -160,7 +160,7 @@ def test_findings_come_before_hosts_and_hosts_before_runs() -> None:
 
 
 def test_a_healthy_host_has_a_positive_verdict() -> None:
-    report = replace(rich_report(), diagnosis=Diagnosis((), ()))
+    report = replace(rich_report(), diagnosis=Diagnosis((), ()), experiments=(), path_tests=())
     words = Outline(html_page(report)).words
     assert "✓ No problems found" not in words and "· No problems found; not read: vm3" in words
     report = replace(report, unreachable=())

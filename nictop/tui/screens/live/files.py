@@ -141,7 +141,10 @@ def report_now(nictop: Nictop) -> Report:
     runs = [run for ended in nictop.traffic.ended for run in ended.results]
     if nictop.traffic.running:
         runs += nictop.traffic.results
-    return report_of(answers, runs, nictop.traffic.path_tests, wall=nictop.here().wall)
+    troubles = [ended.trouble for ended in nictop.traffic.ended if ended.trouble and not ended.results]
+    without_result = [f"no result of a test: {trouble}" for trouble in troubles]
+    wall = nictop.here().wall
+    return report_of(answers, runs, nictop.traffic.path_tests, wall=wall, without_result=without_result)
 
 
 async def _with_recorded_runs(nictop: Nictop, report: Report, moment: float) -> tuple[Report, tuple[str, ...]]:
@@ -153,4 +156,5 @@ async def _with_recorded_runs(nictop: Nictop, report: Report, moment: float) -> 
     if nictop.replay is None:
         return report, ()
     found = await recorded_results(nictop.replay.playback.recording, moment)
-    return replace(report, experiments=experiments_of(found.runs)), found.missing
+    report = replace(report, experiments=experiments_of(found.runs), without_result=found.missing)
+    return report, found.missing
