@@ -279,13 +279,14 @@ def _is_missing_recording(word: str) -> bool:
 
 def read_recorded_hosts(path: str, time_text: str | None) -> tuple[Answer, ...]:
     """The state of every host of a recording at that time, by default its end. Raises NictopError."""
+    from nictop.recording.file.frames import EmptyRecording
     from nictop.recording.reader import Recording
     from nictop.recording.time_spec import resolve_time
 
     with Recording.open(path) as recording:
         time = resolve_time(time_text or "end", recording)
         if not recording.hosts:
-            raise NictopError(f"{path}: no data of any host in this recording yet")
+            raise EmptyRecording(f"{path}: no data of any host in this recording yet")
         return tuple(_recorded_answer(recording, name, time) for name in recording.hosts)
 
 

@@ -17,7 +17,7 @@ import msgspec
 from nictop.errors import NictopError
 from nictop.probe.records import Line, Request, Trouble
 from nictop.recording.file.entries import EntryReader, RecordEntry, parse_table
-from nictop.recording.file.frames import ITEMS_FRAME, KEY_FRAME, Damaged, FrameHeader, RecordingError
+from nictop.recording.file.frames import ITEMS_FRAME, KEY_FRAME, Damaged, EmptyRecording, FrameHeader, RecordingError
 from nictop.recording.file.header import RecordingHeader, read_recording_header
 from nictop.recording.file.index import Index, KeyFrame, Mark, iter_frames, read_header, read_index, read_payload, scan
 from nictop.recording.file.open import open_for_reading
@@ -70,7 +70,7 @@ class Recording:
                 index = Index(offset)
                 scan(index, descriptor, size)
             if not index.hosts and index.closed:
-                raise RecordingError(f"{sanitize(path)}: no data of any host in this recording")
+                raise EmptyRecording(f"{sanitize(path)}: no data of any host in this recording")
         except OSError as error:
             os.close(descriptor)
             raise RecordingError(f"cannot read {sanitize(path)}: {error.strerror or error}") from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,7 +20,9 @@ from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun, parse_run
 from nictop.traffic.results.store import encode_run
 from nictop.traffic.run.events import RunFinished, Stage
-from nictop.traffic.session import SessionEvent
+
+if TYPE_CHECKING:
+    from nictop.traffic.session import SessionEvent
 
 MAX_NOTED_RESULT_BYTES = 8 << 20
 """Of a result as JSON. A larger one is noted without its intervals, which the lines of the generators contain."""

@@ -1,5 +1,7 @@
 """``nictop record``: writes a recording of hosts.
 
+The seconds of ``--time`` count for each host from its first reading: a slow host is recorded as long as a fast one.
+
 It reads the hosts as the live screen does, and the queue and driver counters of all their devices.
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -21,14 +24,19 @@ from nictop.cli.hosts import wanted_hosts
 from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
+    from nictop.probe.records import Line
     from nictop.recording.writer import Recorder
-    from nictop.wire.source import Source
+    from nictop.wire.source import Source, SourceState
 
 MIN_RECORD_SECONDS, MAX_RECORD_SECONDS = 1.0, 31 * 86400.0
 MIN_PROGRESS_COLUMNS = 20
 """Columns that are used at least, as a terminal may report 0."""
 PROGRESS_SECONDS = 1.0
 """Seconds between two updates of the progress line."""
+FIRST_READING_SECONDS = 90.0
+"""With --time: seconds that a host which is not lost may take for its first reading, as for other commands
+(`nictop.hosts.observe.HOSTS_TIMEOUT`)."""
+MAX_REASONS = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,11 +44,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Record everything that hosts report, until Ctrl-C. The file contains names, addresses and profiles of the "
         "hosts and can be read by its owner only (mode 0600)."
     )
-    parser.epilog = "Exit codes: 0 recorded, 2 usage error or the file cannot be written, 3 no host could be reached."
+    parser.epilog = (
+        "Exit codes: 0 recorded, 2 usage error or the file cannot be written, 3 no reading of any host was recorded."
+    )
     parser.add_argument("file", metavar="FILE", help="new file; 0.5 to 5 MB per host per hour")
     add_hosts(parser)
     parser.add_argument(
-        "--time", type=_time, metavar="SECONDS", help="stop after SECONDS (default: record until Ctrl-C)"
+        "--time",
+        type=_time,
+        metavar="SECONDS",
+        help="stop SECONDS after the first reading of each host (default: record until Ctrl-C)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite FILE")
 
@@ -66,15 +79,47 @@ def run(options: argparse.Namespace) -> int:
     return asyncio.run(recording())
 
 
+class _HostProgress:
+    """What one host has sent so far. Times are seconds of the clock of the event loop."""
+
+    def __init__(self) -> None:
+        self.state = "connecting"
+        self.reason = ""
+        """Why it is not live."""
+        self.first_counters: float | None = None
+        self.has_inventory = False
+        self._was_lost = False
+
+    def process(self, item: Line | SourceState, now: float) -> None:
+        from nictop.probe.records import Line
+
+        if not isinstance(item, Line):
+            self.state = item.state
+            if item.state in ("lost", "failed"):
+                self.reason, self._was_lost = item.message, True
+            return
+        self.has_inventory = self.has_inventory or item.inventory is not None
+        if item.counters is not None and self.first_counters is None:
+            self.first_counters = now
+
+    @property
+    def has_reading(self) -> bool:
+        return self.has_inventory or self.first_counters is not None
+
+    def ends_at(self, begin: float, seconds: float) -> float:
+        """When it was recorded for `seconds`. A host without a complete reading is waited for, as a recording without
+        an inventory cannot be shown; but not one that cannot be reached."""
+        if self.first_counters is not None and self.has_inventory:
+            return self.first_counters + seconds
+        return begin + seconds + (0.0 if self._was_lost else FIRST_READING_SECONDS)
+
+
 class _RecordingRun:
     """The hosts that are recorded, until a signal or the time limit."""
 
     def __init__(self, recorder: Recorder, sources: list[Source]) -> None:
         self._recorder, self._sources = recorder, sources
-        self._states = dict.fromkeys((source.name for source in sources), "connecting")
-        self._reasons: dict[str, str] = {}
-        """Name of a host → why it is not live."""
-        self._reached = False
+        self._hosts = {source.name: _HostProgress() for source in sources}
         self._stop = asyncio.Event()
         self._progress = _Progress()
 
@@ -87,17 +132,21 @@ class _RecordingRun:
         end = asyncio.ensure_future(_all(tasks))
         try:
             while not (self._stop.is_set() or end.done() or self._recorder.has_failed):
-                elapsed = loop.time() - begin
-                if limit is not None and elapsed >= limit:
+                left = math.inf if limit is None else self._ends_at(begin, limit) - loop.time()
+                if left <= 0:
                     break
-                self._progress.show(self._progress_text(elapsed))
-                await self._wait(PROGRESS_SECONDS if limit is None else min(PROGRESS_SECONDS, limit - elapsed), end)
+                self._progress.show(self._progress_text(loop.time() - begin))
+                await self._wait(min(PROGRESS_SECONDS, left), end)
         finally:
             await asyncio.gather(*(source.close() for source in self._sources))
             await asyncio.gather(end, return_exceptions=True)
             await self._recorder.close()
         self._progress.finish(self._progress_text(loop.time() - begin))
         return self._result(tasks)
+
+    def _ends_at(self, begin: float, seconds: float) -> float:
+        """When the last host was recorded for so long."""
+        return max(host.ends_at(begin, seconds) for host in self._hosts.values())
 
     async def _wait(self, delay: float, end: asyncio.Task[None]) -> None:
         stop = asyncio.ensure_future(self._stopped())
@@ -115,40 +164,44 @@ class _RecordingRun:
                 raise error
         if self._recorder.trouble:
             raise NictopError(self._recorder.trouble)
-        if not self._reached:
-            reasons = [f"{name}: {reason}" for name, reason in self._reasons.items()]
-            raise HostUnreachable("no host could be reached", "; ".join(reasons[:5]))
+        missing = [self._why_missing(name, host) for name, host in self._hosts.items() if not host.has_reading]
+        if len(missing) == len(self._hosts):
+            reached = any(host.state == "live" for host in self._hosts.values())
+            why = "no reading was recorded" if reached else "no host could be reached: no reading was recorded"
+            raise HostUnreachable(why, "; ".join(missing[:MAX_REASONS]))
+        for sentence in missing[:MAX_REASONS]:
+            output.print_status(f"not recorded: {sentence}")
         return 0
+
+    @staticmethod
+    def _why_missing(name: str, host: _HostProgress) -> str:
+        from nictop.model.text.terminal import clean
+
+        return clean(f"{name}: {host.reason or f'it was {host.state}, and sent no reading'}")
 
     async def _follow(self, source: Source) -> None:
         """Process the items of a source until it ends."""
-        from nictop.probe.records import Line
-
+        loop = asyncio.get_running_loop()
         async for item in source.items():
-            if not isinstance(item, Line):
-                self._states[source.name] = item.state
-                if item.state in ("lost", "failed"):
-                    self._reasons[source.name] = item.message
-                continue
-            self._reached = self._reached or item.hello is not None
+            self._hosts[source.name].process(item, loop.time())
 
     def _progress_text(self, elapsed: float) -> str:
         from nictop.model.text import units
 
-        live = sum(state == "live" for state in self._states.values())
-        parts = [f"{live} of {len(self._states)} hosts live" if len(self._states) > 1 else self._single_host_text()]
+        live = sum(host.state == "live" for host in self._hosts.values())
+        parts = [f"{live} of {len(self._hosts)} hosts live" if len(self._hosts) > 1 else self._single_host_text()]
         parts += [units.bytes_(self._recorder.size), units.duration(float(int(elapsed)))]
         if self._recorder.dropped:
             parts.append(f"{self._recorder.dropped} lines lost")
         reason = self._recorder.trouble or next(
-            (f"{name}: {self._reasons[name]}" for name, state in self._states.items() if state in ("lost", "failed")),
+            (f"{name}: {host.reason}" for name, host in self._hosts.items() if host.state in ("lost", "failed")),
             "",
         )
         return " · ".join([*parts, reason] if reason else parts)
 
     def _single_host_text(self) -> str:
-        ((name, state),) = self._states.items()
-        return f"{name} {state}"
+        ((name, host),) = self._hosts.items()
+        return f"{name} {host.state}"
 
 
 async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:

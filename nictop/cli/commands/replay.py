@@ -8,7 +8,6 @@ from functools import partial
 from nictop.cli.hosts import add_time_option
 from nictop.cli.signals import run_screen
 from nictop.cli.terminal import require_terminal, screen_glyphs
-from nictop.errors import NictopError
 
 MIN_REPLAY_SPEED, MAX_REPLAY_SPEED = 0.1, 100.0
 
@@ -28,13 +27,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from nictop.recording.file.frames import EmptyRecording
     from nictop.recording.reader import Recording
     from nictop.recording.time_spec import resolve_time
 
     require_terminal("without a terminal, use: nictop show FILE --at TIME")
     with Recording.open(options.file) as recording:
         if not recording.hosts:
-            raise NictopError(f"{options.file}: no data of any host in this recording yet")
+            raise EmptyRecording(f"{options.file}: no data of any host in this recording yet")
         start = recording.begin if options.at is None else resolve_time(options.at, recording)
         from nictop.tui.run import show
 

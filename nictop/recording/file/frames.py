@@ -13,7 +13,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 
-from nictop.errors import NictopError
+from nictop.errors import HostUnreachable, NictopError
 
 RECORDING_MAGIC = b"\x89nictop recording\r\n\x1a\n"
 """As in PNG: a transfer in text mode, or a tool that stops at end-of-file characters, damages it detectably."""
@@ -47,6 +47,12 @@ TRAILER_SIZE = _TRAILER.size + _CHECK.size
 
 class RecordingError(NictopError):
     """A recording cannot be written or read."""
+
+
+class EmptyRecording(RecordingError):
+    """A recording in which no host has sent anything."""
+
+    exit_code = HostUnreachable.exit_code
 
 
 class Damaged(Exception):

@@ -44,6 +44,8 @@ class LiveRecording:
         """Seconds of CLOCK_MONOTONIC."""
         self.known_notes: Callable[[], Iterable[tuple[str, RecordableItem]]] = tuple
         """Notes about a test that runs when a recording begins: host and note."""
+        self._has_reading = False
+        """A host has sent a reading since then, or had before."""
         self._opening: asyncio.Task[str] | None = None
         """Creates the file, as long as the disk takes for that."""
         self._unwanted = False
@@ -70,6 +72,7 @@ class LiveRecording:
     def record(self, host: str, item: RecordableItem, now: float) -> None:
         """One item of a host."""
         if self._recorder is not None:
+            self._has_reading = self._has_reading or is_reading(item)
             self._recorder.record(host, item, now)
 
     async def start(self, path: str) -> str:
@@ -102,12 +105,12 @@ class LiveRecording:
             with suppress(OSError):
                 os.unlink(path)
             return ""
-        self._recorder, self._reported, self._began = recorder, "", monotonic()
+        self._recorder, self._reported, self._began, self._has_reading = recorder, "", monotonic(), False
         for one in self._sessions.values():
             for item in known(one.snapshot):
-                recorder.record(one.name, item, monotonic())
+                self.record(one.name, item, monotonic())
         for name, note in self.known_notes():
-            recorder.record(name, note, monotonic())
+            self.record(name, note, monotonic())
         self._timer = self._scheduler.set_interval(RECORDING_STATUS_SECONDS, self._check, name="recording")
         self.changed.publish()
         return ""
@@ -132,7 +135,8 @@ class LiveRecording:
             self._notify(recorder.trouble, "Recording ended")
         else:
             lost = f", {recorder.dropped} lines lost" if recorder.dropped else ""
-            self._notify(f"{recorder.path}\n{units.bytes_(recorder.size)}{lost}", "Recorded")
+            empty = "" if self._has_reading else "\nNo host has sent a reading: there is nothing to show in it."
+            self._notify(f"{recorder.path}\n{units.bytes_(recorder.size)}{lost}{empty}", "Recorded")
 
     def _check(self) -> None:
         recorder = self._recorder
@@ -144,6 +148,13 @@ class LiveRecording:
             self._reported = recorder.trouble
             self._notify(self._reported or f"{recorder.path} is written again", "Recording")
         self.changed.publish()
+
+
+def is_reading(item: RecordableItem) -> bool:
+    """Counters or inventory: what a host shows in a replay."""
+    from nictop.probe.records import Line
+
+    return isinstance(item, Line) and (item.counters is not None or item.inventory is not None)
 
 
 def known(snapshot: Snapshot) -> Iterator[Line | SourceState]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -9,14 +10,19 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
 
+from nictop.cli.commands import record
 from nictop.cli.hosts import NOT_RECORDED_MESSAGE
 from nictop.cli.main import main
+from nictop.errors import HostUnreachable
+from nictop.probe.records import Line
 from nictop.recording.file.frames import (
     HEADER_FRAME,
     HEADER_SIZE,
@@ -28,10 +34,13 @@ from nictop.recording.file.frames import (
 from nictop.recording.file.header import RecordingHeader
 from nictop.recording.reader import Recording
 from nictop.recording.time_spec import resolve_time
+from nictop.recording.writer import Recorder, recorded_source
+from nictop.wire.source import SourceState
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.namespaces import ROOT
 from tests.support.probe import TEST_TIMEOUT, is_alive, wait_until
 from tests.support.recordings import TimedItem, host_items, lines_of, read_all, write_recording
+from tests.support.sources import ScriptedSource
 
 BEGIN = 1000.25
 HOSTILE = "ev\x1b[2J\u202eil[x]"
@@ -120,6 +129,97 @@ def test_progress_is_one_line_of_a_terminal(tmp_path: Path) -> None:
     assert b"live" in output.rpartition(b"\r")[0]
 
 
+def test_seconds_count_from_the_first_reading() -> None:
+    host = record._HostProgress()
+    slow = 10.0 + record.FIRST_READING_SECONDS
+    assert host.ends_at(0.0, 10.0) == slow
+    host.process(SourceState("live"), 1.0)
+    host.process(hello(), 2.0)
+    assert (host.ends_at(0.0, 10.0), bool(host.has_reading)) == (slow, False)
+    host.process(counters(1.0, {}), 30.0)
+    assert (host.ends_at(0.0, 10.0), bool(host.has_reading)) == (slow, True), "it cannot be shown without an inventory"
+    host.process(inventory(), 35.0)
+    host.process(counters(2.0, {}), 36.0)
+    assert host.ends_at(0.0, 10.0) == 40.0
+    host.process(SourceState("lost", "gone"), 37.0)
+    assert host.ends_at(0.0, 10.0) == 40.0
+
+
+@pytest.mark.parametrize("state", ["lost", "failed"])
+def test_a_host_that_cannot_be_reached_is_not_waited_for(state: Literal["lost", "failed"]) -> None:
+    host = record._HostProgress()
+    host.process(SourceState(state, "connection refused"), 1.0)
+    host.process(SourceState("connecting"), 2.0)
+    assert host.ends_at(0.0, 10.0) == 10.0
+
+
+class EndingSource(ScriptedSource):
+    """Ends when it is closed."""
+
+    async def items(self) -> AsyncIterator[Line | SourceState]:
+        changed = self.changed = asyncio.Event()
+        items = super().items()
+        while True:
+            item = asyncio.ensure_future(anext(items))
+            item.add_done_callback(lambda _: changed.set())
+            await changed.wait()
+            changed.clear()
+            if self.closed:
+                item.cancel()
+                return
+            yield item.result()
+
+    async def close(self) -> None:
+        await super().close()
+        self.changed.set()
+
+
+def recorded(path: Path, source: ScriptedSource, seconds: float) -> int:
+    """The exit code of a recording of one host."""
+
+    async def run() -> int:
+        recorder = Recorder(str(path))
+        return await record._RecordingRun(recorder, [recorded_source(source, recorder)]).run(seconds)
+
+    return asyncio.run(run())
+
+
+def test_a_recording_does_not_end_before_the_first_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which comes after the seconds of --time here."""
+    source, seconds, shown = EndingSource("slow"), 0.01, list[float]()
+    source.send(SourceState("live"), hello())
+
+    def show(_: object, text: str) -> None:
+        shown.append(asyncio.get_running_loop().time())
+        if shown[-1] > shown[0] + seconds:
+            source.send(inventory(link(1, "lo"), time=1.0), *(counters(time, {1: (0, 0)}) for time in (1.0, 2.0)))
+
+    monkeypatch.setattr(record, "PROGRESS_SECONDS", 2 * seconds)
+    monkeypatch.setattr(record._Progress, "show", show)
+    assert recorded(tmp_path / "r", source, seconds) == 0
+    assert main(["show", str(tmp_path / "r"), "--format", "json"]) == 0
+
+
+def test_a_recording_without_a_reading_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And so are the commands that read it."""
+    source = EndingSource("mute")
+    source.send(SourceState("live"), hello())
+    monkeypatch.setattr(record, "FIRST_READING_SECONDS", 0.01)
+    with pytest.raises(HostUnreachable, match=r"^no reading was recorded$") as raised:
+        recorded(tmp_path / "r", source, 0.01)
+    assert raised.value.exit_code == 3 and raised.value.hint == "mute: it was live, and sent no reading"
+    for command in ("show", "check"):
+        for form in ("text", "json"):
+            assert main([command, str(tmp_path / "r"), "--format", form]) == 3
+    assert main(["report", str(tmp_path / "r"), "--output", str(tmp_path / "page")]) == 3
+
+
+def test_a_recording_without_any_host_is_an_error_with_exit_code_3(tmp_path: Path) -> None:
+    write_recording(tmp_path / "r", [])
+    for command in ("show", "check"):
+        assert main([command, str(tmp_path / "r")]) == 3
+
+
 def test_exit_code_3_without_a_reachable_host(tmp_path: Path) -> None:
     done = nictop("record", str(tmp_path / "r"), "dead=127.0.0.1:1", "--time", "5")
     assert done.returncode == 3
@@ -133,6 +233,7 @@ def test_one_reachable_host_is_sufficient(tmp_path: Path) -> None:
     assert done.returncode == 0 and "1 of 2 hosts live" in done.stderr
     show_text_of = nictop("show", str(tmp_path / "r"))
     assert show_text_of.returncode == 3 and "dead · unreachable" in show_text_of.stdout
+    assert "not recorded: dead: " in done.stderr and "connection refused" in done.stderr
 
 
 def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:

@@ -235,8 +235,8 @@ async def test_closed_experiment_leaves_nothing_behind() -> None:
     async with pair() as both:
         for host in both.hosts.values():
             await host.session.request(Request(interval=0.5, watch=()))
-        experiment = await prepared_experiment(both, repeat=3, rest=60.0)
         for stage in ("checking", "listening", "running", "intervalmeasured", "pausestarted"):
+            experiment = await prepared_experiment(both, repeat=3, rest=60.0)
             reached = asyncio.Event()
             task = asyncio.ensure_future(signal_at(run_experiment(experiment, both.hosts), stage, reached))
             await with_timeout(60.0, reached.wait())

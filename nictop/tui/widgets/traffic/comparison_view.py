@@ -84,7 +84,7 @@ def draw_comparison(a: ResultGroup, b: ResultGroup, width: int, *, glyphs: Glyph
     comparison = compare_stored_runs(a.point.runs, b.point.runs, _names(a, b))
     lines = _verdict_lines(comparison, width, glyphs)
     for figure in comparison.figures:
-        lines += _dot_lines(figure, width, glyphs)
+        lines += _dot_lines(figure, comparison.caveats, width, glyphs)
     for cost in comparison.costs:
         lines += _cost_lines(cost, width, glyphs)
     for number, (what, one, other) in enumerate(comparison.differences):
@@ -123,8 +123,9 @@ def _refusals(comparison: Comparison) -> list[str]:
     return [*reasons, f"different {', '.join(differing)}"] if differing else reasons
 
 
-def _dot_lines(figure: ComparedFigure, width: int, glyphs: Glyphs) -> list[SpanLine]:
-    """Every run of both set-ups as a dot on one axis, which does not begin at 0."""
+def _dot_lines(figure: ComparedFigure, caveats: tuple[str, str], width: int, glyphs: Glyphs) -> list[SpanLine]:
+    """Every run of both set-ups as a dot on one axis, which does not begin at 0. `caveats`: of A and B; the sentence
+    above has their words."""
     spreads, text = (figure.a, figure.b), figure.measure.text
     known = [spread for spread in spreads if spread is not None]
     bar = width - LABEL_CELLS - VALUE_CELLS - 1
@@ -132,12 +133,14 @@ def _dot_lines(figure: ComparedFigure, width: int, glyphs: Glyphs) -> list[SpanL
         return []
     ticks = axis_ticks(min(one.lowest for one in known), max(one.highest for one in known), bar)
     lines: list[SpanLine] = []
-    for number, (letter, spread, style) in enumerate(zip("AB", spreads, ("in", "out"), strict=True)):
+    both = zip("AB", spreads, ("in", "out"), caveats, strict=True)
+    for number, (letter, spread, style, caveat) in enumerate(both):
         label = f" {FIGURE_LABELS[figure.name] if not number else '':<{LABEL_CELLS - 3}} {letter} "
         if spread is None:
             lines.append(((label, "dim"), ("no completed run", "bad")))
             continue
-        figures = f" {text(spread.median):>9} {count_noun(len(spread.values), 'run')}"
+        mark = glyphs.warning if caveat else ""
+        figures = f" {mark}{text(spread.median):>{9 - len(mark)}} {count_noun(len(spread.values), 'run')}"
         lines.append(((label, "title"), *_dots(spread, ticks, bar, style, glyphs), (figures, "title")))
     canvas = Canvas(width, 1)
     scale, free = Scale(ticks[-1], None, "b/s" if figure.name == "goodput" else "/s"), 0

@@ -30,8 +30,11 @@ MAX_CELLS, MAX_NIC_CELLS = 40, 20
 """Widths of the columns but the last."""
 MIN_TEST_CELLS = 20
 """Of the last column: with fewer, others are left out."""
-LEFT_OUT: tuple[tuple[str, ...], ...] = ((), ("cost",), ("cost", "nic"))
-"""Columns that are left out, one set after the other."""
+LEFT_OUT: dict[bool, tuple[tuple[str, ...], ...]] = {
+    False: ((), ("cost",), ("cost", "path")),
+    True: ((), ("cost",), ("cost", "nic")),
+}
+"""Whether a result is not verified → columns that are left out, one set after the other."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +232,8 @@ class SetUpList(ChoiceView):
             return
         rows, letters = self._rows, {key: letter for letter, key in self.marks.items()}
         room = self.scrollable_content_region.width - 2
-        for left_out in LEFT_OUT:
+        has_caveat = any(row.point.caveat for row in rows)
+        for left_out in LEFT_OUT[has_caveat]:
             chosen = [column for column in COLUMNS if column.key not in left_out]
             *_, last = sized_columns(encoded_columns(chosen, self.glyphs), rows, room)
             if last.width >= MIN_TEST_CELLS:

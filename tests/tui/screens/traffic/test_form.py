@@ -202,7 +202,7 @@ async def test_a_run_goes_on_when_its_screen_is_left(results_directory: Path) ->
         await runs.nictop.traffic.stop()
         await runs.wait_until_finished()
         (notice,) = [one.message for one in runs.app._notifications]
-        assert notice.startswith("Test finished: ") and notice.endswith("b/s (key 6)")
+        assert notice.startswith("Test finished: ") and notice.endswith("b/s ▲ stopped early (key 6)")
         assert "▶" not in status(runs) and "6 Traffic 7" in runs.drawn()[0]
         assert len(stored_runs(results_directory).results) == 1
 
@@ -715,6 +715,7 @@ async def test_a_latency_test_from_the_form_and_its_recording(test: str, size: t
         run = RecordedRun(recorded, marks)
         await run.advance(recorded.end)
     view = run.view()
+    assert run.stored == kept, "with its experiment, as it was saved"
     assert view is not None and view.latency == figures.latency and view.plan.test == test
     assert [one.latency for one in view.transactions] == [one.latency for one in figures.points]
     assert view.result is not None and "aria-label" in latency_charts(view.result)

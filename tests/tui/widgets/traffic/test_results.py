@@ -11,6 +11,7 @@ from textual.app import App, ComposeResult
 
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.results.store import ExperimentKind
 from nictop.traffic.run.failures import Failure
@@ -79,6 +80,7 @@ def test_a_line_says_direction_streams_mtu_nics_and_tool() -> None:
         "NIC": "ens4/ens5",
         "RUNS": "3",
         "RESULT": "5.20 Gb/s",
+        "PATH": "verified",
         "CPU COST": "0.10",
         "TEST": "TCP ×4 2 s MTU 1500 MSS 1000 iperf3",
     }
@@ -93,6 +95,42 @@ def test_failed_runs_are_counted() -> None:
     assert (line_of(row)["RUNS"], line_of(row)["RESULT"]) == ("1/2", "5.20 Gb/s")
     (row,) = set_ups([failed])
     assert (line_of(row)["RUNS"], line_of(row)["RESULT"], line_of(row)["CPU COST"]) == ("0/1", "failed", "–")
+
+
+ELSEWHERE = PathProof("failed", "a: ens4 carried only 12 kB")
+
+
+def unverified(runs: list[StoredRun], number: int) -> list[StoredRun]:
+    """The same runs, the first `number` of them by another path."""
+    return [
+        replace(one, result=replace(one.result, proof=ELSEWHERE)) if place < number else one
+        for place, one in enumerate(runs)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "cell"),
+    [(0, "verified"), (1, "▲ 1 of 3 runs: not verified"), (3, "▲ not verified")],
+)
+def test_the_path_is_told_beside_the_result(number: int, cell: str) -> None:
+    (row,) = set_ups(unverified(stored("e1", [5.0, 5.2, 5.4]), number))
+    assert line_of(row)["PATH"] == cell
+    keys = [column.key for column in COLUMNS]
+    assert keys.index("path") == keys.index("goodput") + 1
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+def test_a_comparison_says_which_side_is_not_verified(glyphs: Glyphs) -> None:
+    a, b = set_ups(
+        [
+            *unverified(stored("e1", [5.0, 5.2, 5.4], kind="compare", group="A", value="1"), 3),
+            *stored("e1", [8.0, 8.1, 8.2], kind="compare", group="B", value="4"),
+        ]
+    )
+    lines, mark = text(a, b, 100, glyphs), glyphs.warning
+    assert lines[0].startswith(f" A 5.20 Gb/s {mark} path not verified, B 8.10 Gb/s (medians)")
+    dots = [line for line in lines if line.startswith((" goodput  A ", "          B "))][:2]
+    assert f"{mark}5.20 Gb/s 3 runs" in dots[0] and f"{mark}" not in dots[1]
 
 
 def test_every_run_is_a_dot_on_one_axis_and_the_median_is_marked() -> None:
