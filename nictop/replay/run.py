@@ -246,19 +246,33 @@ class RecordedRun:
         load = self._load_requests.get("server")
         if self._plan is not None and load is not None:
             self._requests_plan = self._plan
-            self._plan = loaded_plan(self._plan, load)
+            coming = self._coming_load_request()
+            self._plan = loaded_plan(self._plan, load, coming) or loaded_plan(self._plan, load)
         if self._plan is not None:
             self._start(self._plan, hosts)
             self._live_run = LiveRun(self._plan, self._hosts)
             self._live_run.process(Stage("running", "waiting for the first byte"), self._now)
 
+    def _coming_load_request(self) -> TrafficRequest | None:
+        """To the client of the bulk flow, which is started later: its options were known to the user from the
+        beginning. None: it is not in the recording."""
+        wanted = f"{self.marks.identity}{self._attempt}lc"
+        for recorded, _ in _items(self._recording, self.marks.client, self._now):
+            request = recorded.item.traffic if isinstance(recorded.item, Request) else None
+            if request is not None and request.id == wanted and request.action == "start":
+                return request
+            if self.marks.end is not None and recorded.time > self.marks.end:
+                break
+        return None
+
     def _set_load(self) -> None:
-        """The bulk flow beside the requests is started: now its options are known."""
+        """Of a run without notes: the bulk flow beside the requests is started, and its options are known at last."""
         client, server = self._load_requests.get("client"), self._load_requests.get("server")
         if self._requests_plan is None or self._live_run is None or client is None or server is None:
             return
-        self._plan = loaded_plan(self._requests_plan, server, client) or self._plan
-        if self._plan is not None:
+        plan = loaded_plan(self._requests_plan, server, client) or self._plan
+        if plan is not None and plan != self._plan:  # the file has grown since
+            self._plan = plan
             self._live_run.set_plan(self._plan)
             for side, end in self._load_ends.items():
                 self._add_tools(end, self._plan.load or self._plan, side)

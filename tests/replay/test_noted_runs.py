@@ -17,7 +17,7 @@ from nictop.recording.file.run_note import RunNote
 from nictop.recording.reader import Recording
 from nictop.replay.results import RecordedResults, recorded_results
 from nictop.replay.run import NOT_RECORDED, RecordedRun
-from nictop.replay.run_index import RunMarks, run_marks
+from nictop.replay.run_index import GENERATOR_ID, RunMarks, run_marks
 from nictop.report.html.page import html_page
 from nictop.report.markdown import markdown_page
 from nictop.report.page import report_of
@@ -26,6 +26,7 @@ from nictop.report.runs.sentences import endpoints_text, plan_text, result_sente
 from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.experiment.events import ExperimentEnded, StepEnded, StepStarted
 from nictop.traffic.experiment.steps import ExperimentStep
+from nictop.traffic.generators import Side, generator_arguments
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.plan.plan import RunPlan, plan_problems
 from nictop.traffic.results.result import Result
@@ -38,7 +39,7 @@ from nictop.traffic.session import SessionEvent
 from tests.support.recordings import TimedItem, host_items, write_recording
 from tests.traffic.analysis.test_loaded import loaded
 from tests.traffic.analysis.test_transactions import latencies
-from tests.traffic.plans import PLAN
+from tests.traffic.plans import PLAN, tools
 from tests.traffic.runs import BLACK_HOLE, flow, path_test, result
 
 BEGIN = 1010.0
@@ -320,3 +321,72 @@ def test_the_end_that_failed_is_the_cause_not_the_stop_of_the_other_one(tmp_path
     over = [ended("a", "c", BEGIN + 1.5, status=1), ended("b", "s", BEGIN + 2.1, signal=15)]
     one = old_result(without_notes(tmp_path / "r", stop, *over))
     assert one.failure is not None and one.failure.sentence.startswith("a: ") and "status 1" in one.failure.sentence
+
+
+def test_the_options_of_a_bulk_flow_that_starts_later_are_known_from_the_beginning(
+    tmp_path: Path,
+) -> None:
+    plan = replace(PLAN, test="loaded", time=10, direction="reverse", streams=4)
+    load = plan.load
+    assert load is not None
+    sides: tuple[Side, Side] = ("server", "client")
+    starts: list[tuple[str, RunPlan, Side, float]] = [
+        *((f"old-{side[0]}", plan.requests, side, BEGIN) for side in sides),
+        ("old-ls", load, "server", BEGIN - 0.1),
+        ("old-lc", load, "client", BEGIN + 8),
+    ]
+    items: list[TimedItem] = [*host_items("a", 20), *host_items("b", 20)]
+    for name, one, side, at in starts:
+        time = at + 0.01 * (side == "client")
+        request = TrafficRequest(
+            name, "start", role=side, generator=one.generator, port=one.port, address="192.0.2.2",
+            arguments=generator_arguments(one, side, tools()),
+        )  # fmt: skip
+        host = "a" if side == "client" else "b"
+        items += [(host, Request(traffic=request), time)]
+        items += [(host, Line(traffic=TrafficLine(time, name, "started", pid=7)), time)]
+    write_recording(tmp_path / "r", sorted(items, key=lambda item: item[2]))
+    with Recording.open(str(tmp_path / "r")) as recording:
+        for seconds in (1.0, 9.0):
+            _, view = view_at(recording, BEGIN + seconds)
+            assert view is not None and (view.plan.test, view.plan.direction, view.plan.streams) == (
+                "loaded",
+                "reverse",
+                4,
+            )
+            assert [one.label for one in view.flows] == ["b → a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("x-1-c", ("x-1", "-", "c")),
+        ("x-1-s12", ("x-1", "-", "s12")),
+        ("x-1-lc", ("x-1", "-", "lc")),
+        ("x-1-bs", ("x-1", "-b", "s")),
+        ("x-1-r-c", ("x-1", "-r-", "c")),
+        ("x-1-r-bs2", ("x-1", "-r-b", "s2")),
+        ("0123456789ab-c", ("0123456789ab", "-", "c")),
+    ],
+)
+def test_generators_of_all_attempts_belong_to_one_run(name: str, parts: tuple[str, str, str]) -> None:
+    """As `nictop.traffic.run.run` and `nictop.traffic.experiment.experiment` name them."""
+    found = GENERATOR_ID.fullmatch(name)
+    assert found is not None and found.groups() == parts
+
+
+def test_another_generator_that_takes_over_is_the_one_that_is_shown(tmp_path: Path) -> None:
+    """iperf3 dies, and the built-in generator begins the run again; an older nictop recorded it without notes."""
+    died = [ended("a", "c", BEGIN + 1, signal=11), ended("b", "s", BEGIN + 1.1, signal=15)]
+    items = list(died)
+    for host, side, role in (("b", "bs", "server"), ("a", "bc", "client")):
+        request = TrafficRequest(
+            f"old-{side}", "start", role=role, generator="builtin", port=5201, address="192.0.2.2",  # type: ignore[arg-type]
+            arguments=("--bind", "192.0.2.1", "--reverse", "--streams", "4", "--time", "2") if side == "bc" else (),
+        )  # fmt: skip
+        items += [(host, Request(traffic=request), BEGIN + 2)]
+        items += [(host, Line(traffic=TrafficLine(BEGIN + 2, f"old-{side}", "started", pid=8)), BEGIN + 2)]
+    with Recording.open(without_notes(tmp_path / "r", *items)) as recording:
+        _, view = view_at(recording, BEGIN + 3)
+    assert view is not None and view.result is None and view.plan.generator == "builtin"
+    assert (view.plan.direction, view.plan.streams) == ("reverse", 4)

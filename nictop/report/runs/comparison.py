@@ -31,7 +31,8 @@ def comparison_text(comparison: Comparison, names: tuple[str, str], columns: int
     if len(table) > 1:
         lines += ["", *(table if max_line_width(table) <= room else _narrow(comparison, room))]
     lines += _difference_lines(comparison, room)
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    text = "\n".join(line.rstrip() for line in lines) + "\n"
+    return text.replace(UNICODE.warning, glyphs.warning)
 
 
 def verdict_lines(comparison: Comparison, room: int, glyphs: Glyphs = UNICODE) -> Iterator[str]:
@@ -41,7 +42,7 @@ def verdict_lines(comparison: Comparison, room: int, glyphs: Glyphs = UNICODE) -
         yield from labelled("verdict", comparison.sentence, room)
         return
     if known := comparison.known_text:
-        yield from wrap(known.replace(UNICODE.warning, glyphs.warning), room)
+        yield from wrap(known, room)
     yield f"{glyphs.warning} {NO_VERDICT}"
     for reason in reasons:
         yield from (f"  {part}" for part in wrap(reason, room - 2))

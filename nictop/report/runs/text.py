@@ -80,7 +80,7 @@ def run_text(result: Result, columns: int, glyphs: Glyphs = UNICODE) -> str:
     lines += ["", *sentence_lines(reasons, room, glyphs)] if reasons else []
     for finding in result.path_test.report.findings if result.path_test is not None else ():
         lines += ["", *finding_lines(finding, room, True, glyphs)]
-    return _text(lines)
+    return _text(lines, glyphs)
 
 
 def sentence_lines(
@@ -91,8 +91,7 @@ def sentence_lines(
     marks = {"failed": f"{glyphs.critical} failed", "not ranked": f"{glyphs.warning} not ranked"}
     before: Kind | None = None
     indent = " " * (RUN_LABEL_CELLS + 1)
-    for kind, unicode_text in sentences:
-        text = unicode_text.replace(UNICODE.warning, glyphs.warning)
+    for kind, text in sentences:
         if kind == "type":
             if before == "type":
                 yield ""  # separates two commands
@@ -165,7 +164,7 @@ def experiment_text(runs: Sequence[StoredRun], columns: int, glyphs: Glyphs = UN
             lines += labelled(KIND_LABELS["ceiling"], result.ceiling.sentence, room)
             break
     lines += _common_lines(runs, found, room, glyphs)
-    return _text(lines)
+    return _text(lines, glyphs)
 
 
 def _point_lines(found: Sequence[SetUpPoint], variable: str, room: int) -> Sequence[str]:
@@ -235,8 +234,10 @@ def stored_runs_text(runs: StoredRuns, columns: int, glyphs: Glyphs = UNICODE) -
         lines += wrap(f"not listed: {count_noun(runs.left_out, 'older result')}", room)
     for path, sentence in runs.unreadable:
         lines += wrap(f"{path.name}: {sentence}", room)
-    return _text(lines)
+    return _text(lines, glyphs)
 
 
-def _text(lines: Sequence[str]) -> str:
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+def _text(lines: Sequence[str], glyphs: Glyphs) -> str:
+    """The marks of caveats in sentences and cells are those of `UNICODE`."""
+    text = "\n".join(line.rstrip() for line in lines) + "\n"
+    return text.replace(UNICODE.warning, glyphs.warning)

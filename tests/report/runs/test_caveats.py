@@ -1,0 +1,134 @@
+"""A figure that is not that of the chosen path has a mark and words beside it, wherever it is shown."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nictop.cli.traffic.progress import ProgressLines
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.report.html.page import html_page
+from nictop.report.markdown import markdown_page
+from nictop.report.page import report_of
+from nictop.report.runs.comparison import comparison_text
+from nictop.report.runs.json import compare_json, stored_runs_json, traffic_json
+from nictop.report.runs.points import set_up_points
+from nictop.report.runs.text import experiment_text, run_text, stored_runs_text
+from nictop.traffic.analysis.comparison import compare_stored_runs
+from nictop.traffic.analysis.path_proof import PathProof
+from nictop.traffic.experiment.events import StepEnded, StepStarted
+from nictop.traffic.experiment.steps import Experiment, ExperimentStep
+from nictop.traffic.live.run_view import result_view
+from nictop.traffic.results.caveats import caveat_of
+from nictop.traffic.results.result import Result
+from nictop.traffic.results.selection import StoredRun, StoredRuns
+from nictop.traffic.run.failures import Failure
+from nictop.tui.screens.traffic.status import headline_text
+from nictop.tui.widgets.charts.bar_chart import draw_points
+from nictop.tui.widgets.traffic.results_list import COLUMNS, set_ups
+from tests.traffic.analysis.test_loaded import loaded
+from tests.traffic.analysis.test_transactions import latencies
+from tests.traffic.plans import PLAN
+from tests.traffic.runs import result
+
+ELSEWHERE = PathProof("failed", "a: ens4 carried only 12 kB")
+REQUESTS = replace(loaded().transactions, idle=None, loaded_since=None, latency=latencies(90.0, 2000))  # type: ignore[type-var]
+KINDS: dict[str, tuple[Callable[[], Result], str]] = {
+    "bulk": (lambda: result(5.0), r"5\.00 Gb/s"),
+    "rr": (
+        lambda: result(plan=replace(PLAN, test="rr", generator="builtin"), flows=(), transactions=REQUESTS),
+        r"200(?: transactions)?/s",
+    ),
+    "loaded": (loaded, r"48\.[12] ms"),
+}
+CAVEATS: dict[str, Callable[[Result], Result]] = {
+    "path not verified": lambda one: replace(one, proof=ELSEWHERE),
+    "path not checked": lambda one: replace(one, proof=None),
+    "stopped early": lambda one: replace(one, stopped=1.0),
+    "": lambda one: one,
+}
+FOUND = re.compile(r"(?:[▲!] ?(?:path )?not (?:verified|checked)|[▲!] ?stopped early)")
+
+
+def stored(one: Result, number: int = 1, **more: str) -> StoredRun:
+    return StoredRun(f"x-{number}", "x", one, one.wall, "0", number=number, **more)  # type: ignore[arg-type]
+
+
+def texts_of(run: StoredRun, glyphs: Glyphs) -> dict[str, str]:
+    """Place → what is shown there; two runs where a place is of several."""
+    several = [replace(run, kind="sweep", variable="mss", group="1", value="1"),
+               replace(run, identity="x-2", number=2, kind="sweep", variable="mss", group="2", value="2")]  # fmt: skip
+    step = ExperimentStep(run.result.plan, "")
+    experiment = Experiment("x", (step, step), "repeat")
+    progress = ProgressLines(experiment)
+    list(progress.lines(StepStarted(1, 2, step, 1.0)))
+    other = replace(run, identity="y-1", experiment="y")
+    compared = compare_stored_runs([run], [other], ("A", "B"))
+    columns = {column.key: column.cell(set_ups([run])[0])[0] for column in COLUMNS}
+    points = draw_points(set_up_points(several), 100, 12, glyphs=glyphs)
+    report = report_of((), [run], wall=0.0)
+    found = {
+        "run": run_text(run.result, 100, glyphs),
+        "experiment": experiment_text(several, 160, glyphs),
+        "list": stored_runs_text(StoredRuns(((Path("x.json"), run),)), 160, glyphs),
+        "comparison": comparison_text(compared, ("A", "B"), 160, glyphs),
+        "title": headline_text(result_view(run.result), glyphs),
+        "bars": "\n".join("".join(part for part, _ in line) for line in points),
+    }
+    if not glyphs.is_ascii:
+        found |= {
+            "progress": "\n".join(progress.lines(StepEnded(1, run))),
+            "results": f"{columns['goodput']} {columns['path']}",
+            "html": html.unescape(re.sub(r"<[^>]*>", "", html_page(report))),
+            "markdown": markdown_page(report).replace("\\", ""),
+        }
+    return found
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+@pytest.mark.parametrize("caveat", CAVEATS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_figure_has_its_caveat_on_the_same_line(kind: str, caveat: str, glyphs: Glyphs) -> None:
+    make, figure = KINDS[kind]
+    run = stored(CAVEATS[caveat](make()))
+    assert caveat_of(run.result) == caveat
+    for place, text in texts_of(run, glyphs).items():
+        lines = [line for line in text.splitlines() if re.search(figure, line)]
+        assert lines, f"{place}: {text}"
+        if not caveat:
+            assert not FOUND.search(text), f"{place}: {text}"
+            continue
+        words = caveat.removeprefix("path ")
+        marked = [line for line in lines if glyphs.warning in line]
+        assert marked, f"{place}: {text}"
+        assert any(words in line for line in (marked if place != "bars" else text.splitlines())), f"{place}: {text}"
+
+
+@pytest.mark.parametrize("caveat", CAVEATS)
+def test_json_has_it_as_a_field(caveat: str) -> None:
+    run = stored(CAVEATS[caveat](result(5.0)))
+    compared = compare_stored_runs([run], [run], ("A", "B"))
+    experiment = Experiment("x", (ExperimentStep(PLAN, ""),), "run")
+    documents = (
+        json.loads(traffic_json(experiment, [run]))["runs"][0],
+        json.loads(stored_runs_json(StoredRuns(((Path("x"), run),))))["runs"][0]["run"],
+        json.loads(compare_json(compared, [("A", [run]), ("B", [run])]))["setups"][0]["runs"][0],
+    )
+    for one in documents:
+        assert (one["verified"], one["caveat"]) == (not caveat, caveat)
+    assert json.loads(compare_json(compared, [("A", [run]), ("B", [run])]))["comparison"]["caveats"] == [caveat] * 2
+
+
+def test_a_failed_run_is_never_a_figure() -> None:
+    run = stored(result(5.0, failure=Failure("refused", "connection refused by b")))
+    assert caveat_of(run.result) == "failed"
+    listed = stored_runs_text(StoredRuns(((Path("x.json"), run),)), 160)
+    assert "✖ failed" in listed and "5.00 Gb/s" not in listed
+    assert headline_text(result_view(run.result)) == "5.00 Gb/s ▲ failed"
+    assert "▲ failed: 5.00 Gb/s received by b" in run_text(run.result, 120)
