@@ -47,6 +47,8 @@ RUN_LEAD_SECONDS = 20.0
 """Seconds before the start of the first generator in which both probes were requested to check their generators."""
 RUN_TAIL_SECONDS = 4.0
 """Seconds after the end of the run in which each host sends a last counter record."""
+ROUNDING_SECONDS = 1e-5
+"""Times of items are rounded to microseconds, those of marks are not: a run is shown from its begin on."""
 RUN_YIELD_ITEMS = 64
 """Items after which other tasks run."""
 NOT_RECORDED = "the recording ends before the result of the test"
@@ -126,7 +128,9 @@ class RecordedRun:
         everything is read again from the beginning."""
         if now < self._now or (self._read_until is not None and self._recording.end > self._read_until):
             self._restart()
-        last = now if self.marks.end is None else min(now, self.marks.end + RUN_TAIL_SECONDS)
+        last = now + ROUNDING_SECONDS
+        if self.marks.end is not None:
+            last = min(last, self.marks.end + RUN_TAIL_SECONDS)
         count = 0
         while True:
             found = self._next if self._next is not None else next(self._items, None)

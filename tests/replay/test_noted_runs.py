@@ -42,7 +42,8 @@ from tests.traffic.analysis.test_transactions import latencies
 from tests.traffic.plans import PLAN, tools
 from tests.traffic.runs import BLACK_HOLE, flow, path_test, result
 
-BEGIN = 1010.0
+BEGIN = 1010.0000004
+"""It is rounded to microseconds in the file."""
 STAGE_TIME, END_TIME = BEGIN + 1, BEGIN + 6
 IDENTITY = "0123456789ab-1"
 STAGE = "checking iperf3 on both hosts, and the path between them"
@@ -153,6 +154,8 @@ def test_it_says_the_same_everywhere(name: str, tmp_path: Path) -> None:
         assert run_marks(recording) == (RunMarks(IDENTITY, BEGIN, END_TIME, "a", "b", is_noted=True),)
         _, before = view_at(recording, BEGIN - 1)
         assert before is None
+        _, at_begin = view_at(recording, BEGIN)
+        assert at_begin is not None and at_begin.plan == case.plan
         # while it runs: ends, direction, streams and what it does, and nothing of its result
         _, during = view_at(recording, END_TIME - 1)
         assert during is not None and during.plan == case.plan and during.result is None and during.stage == STAGE

@@ -65,7 +65,11 @@ def _runs(row: ResultGroup) -> str:
 
 def _deciding(row: ResultGroup) -> Cell:
     found = row.point.main
-    return (row.point.measures[0].text(found.median), "title") if found is not None else ("failed", "bad")
+    return (
+        (row.point.measures[0].text(found.median), "title")
+        if found is not None
+        else (f"{UNICODE.critical} failed", "bad")
+    )
 
 
 def _path(row: ResultGroup) -> Cell:

@@ -721,6 +721,43 @@ async def test_a_latency_test_from_the_form_and_its_recording(test: str, size: t
     assert view.result is not None and "aria-label" in latency_charts(view.result)
 
 
+@real
+@pytest.mark.parametrize("ending", ["stopped", "killed"])
+async def test_a_run_that_did_not_end_by_itself_is_the_same_saved_and_in_the_recording(
+    ending: str, tmp_path: Path, results_directory: Path
+) -> None:
+    """Stopped by the user, or failed; the recording begins while it runs."""
+    recording = tmp_path / "run.nictop"
+    async with two_hosts() as runs:
+        await runs.start(600)
+        await runs.wait_for_arrivals()
+        assert await runs.nictop.recording.start(str(recording)) == ""
+        if ending == "stopped":
+            await runs.nictop.traffic.stop()
+        else:
+            for pid in runs.generators():
+                os.kill(pid, signal.SIGKILL)
+        await runs.wait_until_finished()
+        (kept,) = runs.nictop.traffic.results
+        live = runs.nictop.traffic.view()
+        await runs.nictop.recording.end(notify=False)
+    ((_, saved),) = stored_runs(results_directory).results
+    assert (kept.result.stopped is not None, kept.result.failure is not None) == (
+        ending == "stopped", ending == "killed",
+    )  # fmt: skip
+    with Recording.open(str(recording)) as recorded:
+        (marks,) = run_marks(recorded)
+        run = RecordedRun(recorded, marks)
+        await run.advance(marks.begin)
+        begun = run.view()
+        await run.advance(recorded.end)
+    view = run.view()
+    assert begun is not None and begun.result is None and begun.plan.time == 600
+    assert live is not None and view is not None
+    assert live.result == view.result == saved.result == kept.result
+    assert run.stored == saved == kept
+
+
 @pytest.mark.parametrize(
     ("typed", "said"),
     [

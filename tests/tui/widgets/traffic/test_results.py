@@ -94,7 +94,7 @@ def test_failed_runs_are_counted() -> None:
     (row,) = set_ups([failed, runs[1]])
     assert (line_of(row)["RUNS"], line_of(row)["RESULT"]) == ("1/2", "5.20 Gb/s")
     (row,) = set_ups([failed])
-    assert (line_of(row)["RUNS"], line_of(row)["RESULT"], line_of(row)["CPU COST"]) == ("0/1", "failed", "–")
+    assert (line_of(row)["RUNS"], line_of(row)["RESULT"], line_of(row)["CPU COST"]) == ("0/1", "✖ failed", "–")
 
 
 ELSEWHERE = PathProof("failed", "a: ens4 carried only 12 kB")
