@@ -132,3 +132,10 @@ def test_a_failed_run_is_never_a_figure() -> None:
     assert "✖ failed" in listed and "5.00 Gb/s" not in listed
     assert headline_text(result_view(run.result)) == "5.00 Gb/s ▲ failed"
     assert "▲ failed: 5.00 Gb/s received by b" in run_text(run.result, 120)
+
+
+def test_on_a_narrow_screen_the_words_of_the_headline_are_shorter() -> None:
+    view = result_view(replace(loaded(), proof=ELSEWHERE))
+    wide = headline_text(view)
+    assert wide.endswith(" Mb/s ▲ path not verified")
+    assert headline_text(view, room=58).endswith(" Mb/s ▲ not verified")

@@ -100,6 +100,7 @@ async def test_recording_starts_with_what_is_known(size: tuple[int, int], tmp_pa
         await wait_until(screen, lambda: "Recorded" in notification_text(screen))
         assert "REC" not in status(screen)
         assert str(path) in notification_text(screen)
+        assert "nothing to show" not in notification_text(screen)
         await count_on(screen)
     assert path.stat().st_mode & 0o777 == 0o600
     with Recording.open(str(path)) as recording:
@@ -112,6 +113,15 @@ async def test_recording_starts_with_what_is_known(size: tuple[int, int], tmp_pa
         shown.replay.edge()
         await shown.wait_until_shown()
         assert any("82576" in row for row in shown.drawn())
+
+
+async def test_a_recording_without_a_reading_is_told(tmp_path: Path) -> None:
+    async with live_screen() as screen:
+        await screen.receive(SourceState("connecting"))
+        await name_it(screen, RECORD, tmp_path / "a.nictop")
+        await screen.press(*RECORD)
+        await wait_until(screen, lambda: "Recorded" in notification_text(screen))
+        assert "No host has sent a reading: there is nothing to show in it." in notification_text(screen)
 
 
 async def test_the_status_shows_how_long_it_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

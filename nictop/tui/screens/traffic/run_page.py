@@ -208,7 +208,8 @@ class RunPage(FramedScreen):
     def _draw_title(self, run_view: RunView | None) -> None:
         """Ends, progress and options from the left, as far as they fit; the goodput at the right."""
         view, chart = self.query_one("#run-title", LineView), self.query_one(RunChart)
-        right = f" {headline_text(run_view, self.glyphs)}" if run_view is not None else ""
+        most = view.size.width - 2
+        right = f" {headline_text(run_view, self.glyphs, most)}" if run_view is not None else ""
         badge = " PAUSED " if chart.frozen else ""
         room = max(0, view.size.width - 1 - width(right) - width(badge) - 1)
         title = self.glyphs.text(ends_text(run_view) if run_view is not None else "Traffic test")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE
+from nictop.model.text.terminal import width
 from nictop.model.text.words import count_noun
 from nictop.report.runs.sentences import plan_options
 from nictop.traffic.analysis.loaded import added_latency
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
 PROGRESS_CELLS = 10
 
 
-def headline_text(run_view: RunView, glyphs: Glyphs = UNICODE) -> str:
-    """`goodput_text`, with what the result lacks: ``3.21 Gb/s ▲ path not verified``."""
+def headline_text(run_view: RunView, glyphs: Glyphs = UNICODE, room: int = 1000) -> str:
+    """`goodput_text`, with what the result lacks: ``3.21 Gb/s ▲ path not verified``; ``3.21 Gb/s ▲ not verified`` if
+    that does not fit into `room` cells."""
     text, result = goodput_text(run_view), run_view.result
     if result is None:
         return text
     caveat = caveat_of(result)
+    if width(with_caveat(text, caveat, glyphs)) > room:
+        caveat = caveat.removeprefix("path ")
     return with_caveat(text, caveat, glyphs) if text else f"{glyphs.warning} {caveat}" if caveat else ""
 
 
