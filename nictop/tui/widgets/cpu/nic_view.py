@@ -17,13 +17,20 @@ from nictop.model.queues.trends import Key, Trends
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Channels, Link, Rings
-from nictop.tui.widgets.base.line_view import SpanLine, cut_spans
+from nictop.tui.widgets.base.line_view import SpanLine, WaitingLines, cut_spans, no_lines
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.charts.sparkline import area
 
 MAX_NAME_CELLS = 15
 """IFNAMSIZ without the final zero."""
 NO_LINK = "Press ← → to choose an interface"
+
+
+def no_link_text(snapshot: Snapshot) -> str:
+    """Why a view of one NIC has none, or what to do."""
+    if snapshot.links:
+        return NO_LINK
+    return "No network interfaces" if snapshot.inventory is not None else "Interfaces: not read yet"
 
 
 def nic_line(link: Link | None, facts: Sequence[str], cells: int, glyphs: Glyphs = UNICODE) -> SpanLine:
@@ -131,6 +138,7 @@ class NicView(ChoiceView, Generic[Key]):
         self._trends: Trends[Key] = Trends()
         self._has_settled = False
         """The first choice was made, and stays."""
+        self.waiting: WaitingLines = no_lines
 
     @property
     def _cells(self) -> int:

@@ -39,13 +39,13 @@ from nictop.tui.widgets.charts.sparkline import nice_ceiling
 from nictop.tui.widgets.cpu.matrix import MatrixRow, draw_matrix
 from nictop.tui.widgets.cpu.nic_view import (
     CHART_SCALE_CELLS,
-    NO_LINK,
     NicPage,
     NicView,
     beside,
     driver_text,
     minute_chart,
     nic_line,
+    no_link_text,
     settings_texts,
 )
 from nictop.tui.widgets.cpu.queue_detail import draw_detail, draw_others, one_line
@@ -315,7 +315,7 @@ class QueueView(NicView[QueueKey]):
         self._link = link
         if link is None:
             self._snapshot, self._targets, self.count_text = None, {}, ""
-            self.show_lines([nic_line(None, (), self._cells, self.glyphs), ((f" {NO_LINK}", "dim"),)])
+            self.show_lines(self._lines_without_link(snapshot))
             return
         plan, found = queue_plan(link, snapshot.inventory), queue_map(link, snapshot)
         self._trends.update(parts, plan, partial(queue_rates, plan, link.ifindex))
@@ -324,6 +324,13 @@ class QueueView(NicView[QueueKey]):
         self.count_text = f"{len(rows)} of {len(found.rows)}"
         self.set_keys([str(row.queue) for row in rows])
         self.redraw()
+
+    def _lines_without_link(self, snapshot: Snapshot) -> list[SpanLine]:
+        waiting = self.waiting(self._cells)
+        return [
+            nic_line(None, (), self._cells, self.glyphs),
+            *(waiting or [((f" {self.glyphs.encode(no_link_text(snapshot))}", "dim"),)]),
+        ]
 
     def first_choice(self) -> int:
         """The busiest queue when that is known for the first time; then it stays."""
