@@ -71,9 +71,9 @@ class StartSteps:
         self._has_failed = self._is_over = False
 
     @property
-    def is_over(self) -> bool:
-        """All of it is read."""
-        return self._is_over
+    def has_begun(self) -> bool:
+        """It was tried to reach it."""
+        return bool(self._begun)
 
     def process_state(self, item: SourceState, snapshot: Snapshot, now: float) -> None:
         """A new state of the connection."""

@@ -1,5 +1,5 @@
-"""What a view shows of a host before there is anything else: what was reached already, what is waited for, each with
-its time, and, if it failed, why and what comes next.
+"""What a view shows of a host before there is anything else: if it failed, why and what comes next; what was reached
+already, and what is waited for, each with its time.
 
  vm1: logging in, 4 s
  ✓ resolve the name     vm1.example              0.1 s
@@ -37,11 +37,13 @@ def draw_host_start(
     `HostSession.status`."""
     status = host.status_text(now, interval)
     lines: list[SpanLine] = [((f" {glyphs.text(f'{host.name}: {status}')}", "title"),)]
-    return [*lines, *draw_steps(host, now, cells, glyphs=glyphs), *_failure_lines(host, now, cells, glyphs)]
+    return [*lines, *_failure_lines(host, now, cells, glyphs), *draw_steps(host, now, cells, glyphs=glyphs)]
 
 
 def draw_steps(host: HostSession, now: float, cells: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
-    """The steps alone."""
+    """The steps alone; none before the first attempt."""
+    if not host.start.has_begun:
+        return []
     steps = [*host.start.steps(now), StartStep("checks", "waiting")]
     return [_step_line(step, cells, glyphs) for step in steps]
 
@@ -81,11 +83,11 @@ def _failure_lines(host: HostSession, now: float, cells: int, glyphs: Glyphs) ->
     reason, _, advice = host.reason.partition("; ")
     texts = [(reason, "bad"), (f"To do: {advice}" if advice else "", "")]
     texts.append((_next_text(host, now), ""))
-    lines: list[SpanLine] = [((" ", ""),)]
+    lines: list[SpanLine] = []
     for text, tone in texts:
         if text:
             lines += [((f" {part}", tone),) for part in wrap(glyphs.text(text), max(10, cells - 2))]
-    return lines
+    return [*lines, ((" ", ""),)]
 
 
 def _next_text(host: HostSession, now: float) -> str:
