@@ -108,6 +108,8 @@ class RecordedRun:
             return ""
         if self._ended_because:
             return self._ended_because
+        if self._plan is None and self.marks.is_complete and f"{self.marks.identity}-c" not in self._early_lines:
+            return ""  # the request to the client, which comes last, has yet to be read
         if self._plan is None:
             return "settings of the test unknown: the recording starts after the test"
         has_result = self._view is not None and self._view.result is not None

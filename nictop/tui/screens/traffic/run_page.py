@@ -37,6 +37,7 @@ from nictop.tui.widgets.traffic.chart import RunChart
 from nictop.tui.widgets.traffic.hosts import RunHosts
 from nictop.tui.widgets.traffic.latency_bars import LatencyBars
 from nictop.tui.widgets.traffic.queue_bars import RunQueues
+from nictop.tui.widgets.traffic.run_waiting import RunWaiting
 
 LABEL_CELLS = 11
 """Of the label before a sentence."""
@@ -158,6 +159,10 @@ class RunPage(FramedScreen):
         """(kind, text) of sentences before the result of this run."""
         raise NotImplementedError
 
+    def waiting(self) -> RunWaiting | None:
+        """What is shown in the place of the chart while nothing was measured; None: there is always something."""
+        return None
+
     def notes(self) -> Sequence[str]:
         """Remarks on it."""
         return ()
@@ -177,8 +182,8 @@ class RunPage(FramedScreen):
         chart = self.query_one(RunChart)
         self._draw_sentences(run_view)
         self._show_parts(run_view)
-        chart.show(run_view)
-        self._divide(len(run_view.hosts) if run_view is not None else 2)
+        chart.show(run_view, self.waiting())
+        self._divide(len(run_view.hosts) if run_view is not None else 0)
         self.query_one(RunHosts).show(chart.shown, chart.time, chart.view.span)
         self.query_one(RunQueues).show(chart.shown)
         self.query_one(LatencyBars).show(chart.shown)
