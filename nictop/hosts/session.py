@@ -83,6 +83,8 @@ class HostSession:
         """It sends more than is processed."""
         self.rechecked = False
         """Its probe was requested to read again every few seconds, because there are findings."""
+        self.is_closed = False
+        """Nothing is waited for any more."""
         self.in_run = False
         """A traffic run measures it: nothing is requested from it that costs CPU time."""
         self.settings = Request(interval=interval, watch=())
@@ -126,6 +128,7 @@ class HostSession:
 
     async def close(self) -> None:
         """Close the source, if there is one."""
+        self.is_closed = True
         if self._source is not None:
             await self._source.close()
 
