@@ -12,6 +12,7 @@ import pytest
 from nictop.cli.progress_line import waiting_text
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import LOCAL, Host
+from nictop.probe.records import Line
 from nictop.wire.source import SourceState
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.terminal import TerminalProgram
@@ -27,7 +28,7 @@ def test_each_stage_of_a_slow_host_is_named_with_its_seconds() -> None:
     assert known.inventory is not None
     links_only = replace(known, inventory=replace(known.inventory, pending=("platform", "networkmanager")))
     told = [waiting_text([one], 3.0, 100.0)]
-    items = (
+    items: tuple[Line | SourceState, ...] = (
         SourceState("connecting"),
         SourceState("connecting", stage="resolve", target="vm1.example"),
         SourceState("connecting", stage="connect", target="192.0.2.1 port 22"),

@@ -3,12 +3,24 @@ do."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
 from importlib.resources import as_file, files
 
+import pytest
+
 from nictop.cli.commands.demo import DEMO_FILE, DEMO_NIC, DEMO_START_SECONDS
+from nictop.errors import NictopError
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.traffic.plan.request import RunRequest
+from nictop.traffic.results.selection import StoredRun
+from nictop.traffic.run.events import Stage
+from nictop.tui.controllers.traffic import FinishedExperiment
 from nictop.tui.screens.replay.run import RecordedRunScreen
+from nictop.tui.screens.traffic.run import RunScreen
 from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
-from tests.support.screen import NARROW, Screen
+from tests.support.screen import NARROW, Screen, live_screen, wait_until
+from tests.traffic.runs import result
 
 VIEWS = ("614", "625", "637")
 """Views of each second in turn: the tests, which change most, in all of them."""
@@ -111,3 +123,71 @@ async def test_the_moment_that_a_search_jumps_to_is_not_blank() -> None:
                     await screen.settle()
                     assert says_something(body(screen)), "\n".join(screen.drawn())
                     assert "settings of the test unknown" not in " ".join(screen.drawn())
+
+
+class ScriptedRun:
+    """A `RunSession` whose stages are those that the test sends; "!" and a reason end it."""
+
+    stages: asyncio.Queue[str]
+
+    def __init__(self, request: RunRequest, sessions: object, change: object = None) -> None:
+        self.request, self.hosts, self.why = request, dict[str, object](), ""
+        self.results: tuple[StoredRun, ...] = ()
+        type(self).stages = asyncio.Queue()
+
+    async def events(self) -> AsyncGenerator[Stage, None]:
+        while True:
+            sentence = await self.stages.get()
+            if sentence.startswith("!"):
+                raise NictopError(sentence[1:], "install iperf3 there")
+            yield Stage("preparing", sentence)
+
+    def stop(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+async def test_a_live_test_names_its_stages_until_there_is_data_and_why_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, glyphs: Glyphs
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("nictop.traffic.session.RunSession", ScriptedRun)
+    monkeypatch.setattr("nictop.tui.controllers.traffic.monotonic", lambda: now)
+    async with live_screen(NARROW, glyphs=glyphs) as screen:
+        traffic = screen.nictop.traffic
+        traffic.ended.append(FinishedExperiment((StoredRun("a", "a", result(), 0.0, "0"),)))
+
+        def lines() -> list[str]:
+            return [" ".join(row.split()) for row in body(screen) if set(row) - BORDERS]
+
+        async def enter(sentence: str) -> None:
+            ScriptedRun.stages.put_nowait(sentence)
+            await wait_until(screen, ScriptedRun.stages.empty)
+            await screen.settle()
+            traffic.publish()
+            await screen.settle()
+
+        traffic.start(RunRequest("vm1", "vm2"), self_test=True)
+        await screen.press("6")
+        await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
+        assert says_something(body(screen)), "\n".join(screen.drawn())
+        await enter("checking iperf3 on both hosts, and the path between them")
+        now += 3
+        await enter("starting the server on vm2")
+        now += 9
+        traffic.publish()
+        await screen.settle()
+        shown = lines()
+        assert "Nothing is measured yet; the chart begins with the first data." in shown
+        passed, waiting = (glyphs.passed, glyphs.encode("◌"))
+        assert f"{passed} checking iperf3 on both hosts, and the path between them 3 s" in shown
+        assert f"{waiting} starting the server on vm2 9 s" in shown
+        assert any(one.startswith("Last result: ") and "received by" in one for one in shown)
+        await enter("!vm2: iperf3 is not installed")
+        await wait_until(screen, lambda: not traffic.running)
+        await screen.settle()
+        shown = lines()
+        assert "Test failed: vm2: iperf3 is not installed" in shown
+        assert "To do: install iperf3 there" in shown
+        assert any(one.startswith("Enter: run it again") for one in shown)
+        assert f"{glyphs.critical} starting the server on vm2 9 s" in shown

@@ -6,6 +6,7 @@ Escape leaves the screen, and the run continues; enter ends it and shows what wa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
@@ -133,9 +134,9 @@ class RunScreen(RunPage):
 
     def waiting(self) -> RunWaiting:
         traffic = self.nictop.traffic
-        times = traffic.stage_times
-        goes_on = len(times) - 1 if traffic.running else len(times)
-        stages = [RunStage(text, seconds, number >= goes_on) for number, (text, seconds) in enumerate(times)]
+        stages = [RunStage(text, seconds, "done") for text, seconds in traffic.stage_times]
+        if stages:
+            stages[-1] = replace(stages[-1], state="active" if traffic.running else "failed")
         last = last_result_text(traffic)
         if traffic.running:
             title = "Nothing is measured yet; the chart begins with the first data."

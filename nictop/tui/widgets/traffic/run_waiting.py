@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from nictop.model.facts import fit, wrap
 from nictop.model.text.glyphs import UNICODE, Glyphs
@@ -27,7 +28,8 @@ class RunStage:
 
     sentence: str
     seconds: float
-    goes_on: bool
+    state: Literal["done", "active", "failed"]
+    """failed: it was not carried out to its end."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,12 @@ def _text_lines(text: str, style: str, cells: int, glyphs: Glyphs) -> list[SpanL
 
 
 def _stage_line(stage: RunStage, cells: int, glyphs: Glyphs) -> SpanLine:
-    mark = (f" {glyphs.encode(WAITING)} ", "") if stage.goes_on else (f" {glyphs.passed} ", "good")
+    marks = {
+        "done": (glyphs.passed, "good"),
+        "active": (glyphs.encode(WAITING), ""),
+        "failed": (glyphs.critical, "bad"),
+    }
+    mark, style = marks[stage.state]
     room = max(1, min(MAX_STAGE_CELLS, cells - TIME_CELLS - 4))
     time = f"{int(stage.seconds)} s"
-    return mark, (fit(glyphs.text(stage.sentence), room), ""), (fit(time, TIME_CELLS, "right"), "dim")
+    return (f" {mark} ", style), (fit(glyphs.text(stage.sentence), room), ""), (fit(time, TIME_CELLS, "right"), "dim")
