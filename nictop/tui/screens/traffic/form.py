@@ -166,6 +166,11 @@ class TrafficScreen(FramedScreen):
             "Across routers: nictop traffic CLIENT SERVER --client-address … --server-address …",
         )
 
+    def _why_no_path(self) -> str:
+        """Whether there is one is not known before all interfaces are read."""
+        unread = any(one.snapshot.inventory is None for one in self.nictop.hosts.sessions)
+        return "interfaces are not read yet" if unread else "no test path"
+
     def _statuses_of(self, hosts: Sequence[HostSession]) -> str:
         """``vm1 (logging in, 4 s), vm2 (reconnecting in 2 s)``"""
         now, interval = self.nictop.now(), self.nictop.hosts.interval
@@ -242,7 +247,7 @@ class TrafficScreen(FramedScreen):
         """If something is wrong, show that and start nothing."""
         row = self.query_one(OfferTable).chosen
         if row is None:
-            self._form_error = "Not started: no test path (Tab: to the button Self-test)"
+            self._form_error = f"Not started: {self._why_no_path()} (Tab: to the button Self-test)"
             self._draw_facts()
         else:
             self._begin(self._choice)
@@ -287,7 +292,7 @@ class TrafficScreen(FramedScreen):
         self.set_focus(self.query_one(RunForm))
 
     def action_options(self) -> None:
-        why_not = "no test path" if self.query_one(OfferTable).chosen is None else ""
+        why_not = "" if self.query_one(OfferTable).chosen is not None else self._why_no_path()
         why_not = "a test is running" if self.nictop.traffic.running else why_not
         entries = (
             MenuEntry("All options", self.toggle_everything, self.query_one(RunForm).everything),

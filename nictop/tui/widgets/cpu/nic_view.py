@@ -11,12 +11,13 @@ from typing import Any, Generic
 
 from textual import events
 
-from nictop.model.facts import clean, driver_name, fit, value_or_reason, width
+from nictop.model.facts import absence_reason, clean, driver_name, fit, value_or_reason, width
 from nictop.model.queues.heatmap import Heatmap
 from nictop.model.queues.trends import Key, Trends
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.probe.records import Channels, Link, Rings
+from nictop.model.text.words import NOT_READ_YET
+from nictop.probe.records import Channels, Link, Rings, Unreadable
 from nictop.tui.widgets.base.line_view import SpanLine, WaitingLines, cut_spans, no_lines
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.charts.sparkline import area
@@ -42,8 +43,18 @@ def nic_line(link: Link | None, facts: Sequence[str], cells: int, glyphs: Glyphs
     return (f" {name} ", "title"), (arrows, "accent"), (" " + fit(text, min(room, width(text))), "")
 
 
-def driver_text(link: Link) -> str:
-    return driver_name(link) or "no driver"
+def driver_text(link: Link, snapshot: Snapshot) -> str:
+    """Driver of a link; that it has none is said only when that was read."""
+    function = next((one for one in snapshot.pci if one.address == link.pci_address), None)
+    why = unread_source(snapshot, "ethtool")
+    return driver_name(link, function) or ("no driver" if why is None else f"driver {absence_reason(why, None)}")
+
+
+def unread_source(snapshot: Snapshot, source: str) -> Unreadable | None:
+    """Why a source of the inventory is not known; None: it was read."""
+    if snapshot.inventory is None:
+        return Unreadable("failed", NOT_READ_YET)
+    return snapshot.inventory.unreadable.get(source)
 
 
 def settings_texts(link: Link) -> list[str]:

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from nictop.model.columns.queues import moved_note
-from nictop.model.facts import clean, driver_name, fit, wrap
+from nictop.model.facts import absence_reason, clean, driver_name, fit, wrap
 from nictop.model.facts import width as cells_of
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.filters import QUEUE_FIELDS, NumberFilter, number_filter
@@ -47,6 +47,7 @@ from nictop.tui.widgets.cpu.nic_view import (
     nic_line,
     no_link_text,
     settings_texts,
+    unread_source,
 )
 from nictop.tui.widgets.cpu.queue_detail import draw_detail, draw_others, one_line
 from nictop.tui.widgets.cpu.queue_table import (
@@ -88,12 +89,15 @@ def draw_queues(
     """Table, what to do, and details of the selected queue in `height` rows, only so many rows of the table as fit; the
     matrix below them may go beyond."""
     plan = queue_map(link, snapshot)
-    lines = [nic_line(link, [driver_text(link), *settings_texts(link)], width, glyphs)]
+    lines = [nic_line(link, [driver_text(link, snapshot), *settings_texts(link)], width, glyphs)]
     rows = shown_rows(plan, trends, unfold=unfold, wanted=wanted)
     what_now = draw_advice(advice, width, glyphs)
     if not rows and plan.rows:
         return NicPage([*lines, one_line(NO_MATCHES.strip(), width, "dim"), *what_now], None, {}, None)
     if not rows:
+        why = unread_source(snapshot, "queues")
+        if why is not None:
+            return NicPage([*lines, one_line(f"queues {absence_reason(why, None)}", width, "dim")], None, {}, None)
         lines.append(one_line("no queues reported for this interface", width, "dim"))
         return NicPage([*lines, *what_now, *draw_others(plan, width)], None, {}, None)
     index = next((number for number, row in enumerate(rows) if row.queue == selected), 0)

@@ -294,9 +294,7 @@ def draw_cpus(
     rates = snapshot.rates
     loads = link_interrupts(queue_map(link, snapshot)) if link is not None else []
     by_cpu = interrupts_by_cpu(loads)
-    lines: list[SpanLine] = [
-        nic_line(link, _nic_facts(link, loads, by_cpu, no_interrupts_text(snapshot)), width, glyphs)
-    ]
+    lines: list[SpanLine] = [nic_line(link, _nic_facts(link, loads, by_cpu, snapshot), width, glyphs)]
     wide = width >= WIDE_CELLS
     left = min(width // 2, width - number_cells(_name_cells(loads, width), len(rates.cpus) if rates is not None else 0))
     is_beside = wide and bool(loads) and left >= MIN_LEFT_CELLS
@@ -346,16 +344,19 @@ def draw_cpus(
 
 
 def _nic_facts(
-    link: Link | None, loads: Sequence[tuple[str, InterruptLoad]], by_cpu: Mapping[int, float] | None, absent: str
+    link: Link | None,
+    loads: Sequence[tuple[str, InterruptLoad]],
+    by_cpu: Mapping[int, float] | None,
+    snapshot: Snapshot,
 ) -> list[str]:
     if link is None:
         return []
-    number = len(loads)
-    counted = f"{number} interrupt{'' if number == 1 else 's'}" if number else absent
+    number, driver = len(loads), driver_text(link, snapshot)
+    counted = f"{number} interrupt{'' if number == 1 else 's'}" if number else no_interrupts_text(snapshot)
     if by_cpu is None:
-        return [driver_text(link), counted]
+        return [driver, counted]
     cpus = f"on {len(by_cpu)} CPU{'' if len(by_cpu) == 1 else 's'}"
-    return [driver_text(link), counted, f"{units.per_second(sum(by_cpu.values()))} {cpus}"]
+    return [driver, counted, f"{units.per_second(sum(by_cpu.values()))} {cpus}"]
 
 
 class CpuView(NicView[int]):
