@@ -30,6 +30,7 @@ from nictop.model.rates.links import Rates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.words import NOT_READ_YET
 from nictop.probe.records import Link
 from nictop.rules.queue_advice import QueueAdvice
 from nictop.rules.wording import command_lines, more_commands
@@ -91,13 +92,13 @@ def draw_queues(
     plan = queue_map(link, snapshot)
     lines = [nic_line(link, [driver_text(link, snapshot), *settings_texts(link)], width, glyphs)]
     rows = shown_rows(plan, trends, unfold=unfold, wanted=wanted)
+    why = unread_source(snapshot, "queues")
+    if why is not None and (not plan.rows or why.detail == NOT_READ_YET):  # their settings would be shown as off
+        return NicPage([*lines, one_line(f"queues {absence_reason(why, None)}", width, "dim")], None, {}, None)
     what_now = draw_advice(advice, width, glyphs)
     if not rows and plan.rows:
         return NicPage([*lines, one_line(NO_MATCHES.strip(), width, "dim"), *what_now], None, {}, None)
     if not rows:
-        why = unread_source(snapshot, "queues")
-        if why is not None:
-            return NicPage([*lines, one_line(f"queues {absence_reason(why, None)}", width, "dim")], None, {}, None)
         lines.append(one_line("no queues reported for this interface", width, "dim"))
         return NicPage([*lines, *what_now, *draw_others(plan, width)], None, {}, None)
     index = next((number for number, row in enumerate(rows) if row.queue == selected), 0)
