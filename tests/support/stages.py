@@ -84,13 +84,12 @@ def _without_settings(link: Link) -> Link:
 def items_of(name: str) -> dict[str, tuple[Item, ...]]:
     """Stage → the items of a recorded host that lead to it from the one before."""
     hello, inventory, counters = recorded_hosts()[name]
-    connecting = ("connecting",)
     return {
-        "no link": (SourceState(*connecting), SourceState(*connecting, stage="connect", target="192.0.2.1 port 22")),
+        "no link": (SourceState("connecting"), SourceState("connecting", stage="connect", target="192.0.2.1 port 22")),
         "no hello": (
-            SourceState(*connecting, stage="host_key", target=name),
-            SourceState(*connecting, stage="login", target="root"),
-            SourceState(*connecting, stage="probe"),
+            SourceState("connecting", stage="host_key", target=name),
+            SourceState("connecting", stage="login", target="root"),
+            SourceState("connecting", stage="probe"),
         ),
         "hello": (SourceState("live"), Line(hello=hello)),
         "links": (Line(inventory=links_only(inventory)), *(Line(counters=one) for one in counters[:2])),

@@ -60,7 +60,7 @@ def _step_line(step: StartStep, cells: int, glyphs: Glyphs) -> SpanLine:
     name = fit(LABELS[step.name], LABEL_CELLS)
     text_tone = "dim" if step.state == "waiting" else ""
     room = max(0, min(MAX_TARGET_CELLS, cells - LABEL_CELLS - TIME_CELLS - 4))
-    target = fit(glyphs.text(step.target), room)
+    target = glyphs.encode(fit(glyphs.text(step.target), room))
     time = fit(_time_text(step), TIME_CELLS, "right")
     return (f" {marks[step.state]} ", tone), (name, text_tone), (target, "dim"), (time, text_tone)
 

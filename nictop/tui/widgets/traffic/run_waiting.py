@@ -68,4 +68,8 @@ def _stage_line(stage: RunStage, cells: int, glyphs: Glyphs) -> SpanLine:
     mark, style = marks[stage.state]
     room = max(1, min(MAX_STAGE_CELLS, cells - TIME_CELLS - 4))
     time = f"{int(stage.seconds)} s"
-    return (f" {mark} ", style), (fit(glyphs.text(stage.sentence), room), ""), (fit(time, TIME_CELLS, "right"), "dim")
+    return (
+        (f" {mark} ", style),
+        (glyphs.encode(fit(glyphs.text(stage.sentence), room)), ""),
+        (fit(time, TIME_CELLS, "right"), "dim"),
+    )
