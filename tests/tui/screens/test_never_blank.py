@@ -11,10 +11,12 @@ import pytest
 
 from nictop.cli.commands.demo import DEMO_FILE, DEMO_NIC, DEMO_START_SECONDS
 from nictop.errors import NictopError
+from nictop.hosts.specification import Host
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.run.events import Stage
+from nictop.tui.app import _greeting
 from nictop.tui.controllers.traffic import FinishedExperiment
 from nictop.tui.screens.replay.run import RecordedRunScreen
 from nictop.tui.screens.traffic.run import RunScreen
@@ -191,3 +193,11 @@ async def test_a_live_test_names_its_stages_until_there_is_data_and_why_there_is
         assert "To do: install iperf3 there" in shown
         assert any(one.startswith("Enter: run it again") for one in shown)
         assert f"{glyphs.critical} starting the server on vm2 9 s" in shown
+
+
+def test_the_first_frame_names_the_hosts_and_no_host_of_a_recording() -> None:
+    """It is drawn before the screens are imported, which takes seconds on a busy machine."""
+    hosts = [Host(f"vm{number}\x1b[2J", f"vm{number}.example") for number in range(12)]
+    assert _greeting(()).splitlines() == [" nictop: opening the recording", " loading the screens"]
+    assert _greeting(hosts[:1]).splitlines()[:2] == [" nictop: connecting", "   vm0\\x1b[2J"]
+    assert _greeting(hosts).splitlines()[-2:] == ["   2 more", " loading the screens"]
