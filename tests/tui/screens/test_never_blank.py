@@ -13,13 +13,17 @@ from nictop.cli.commands.demo import DEMO_FILE, DEMO_NIC, DEMO_START_SECONDS
 from nictop.errors import NictopError
 from nictop.hosts.specification import Host
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.report.runs.points import set_up_points
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.run.events import Stage
+from nictop.traffic.run.failures import Failure
 from nictop.tui.app import _greeting
 from nictop.tui.controllers.traffic import FinishedExperiment
 from nictop.tui.screens.replay.run import RecordedRunScreen
+from nictop.tui.screens.traffic.results import StoredRunScreen
 from nictop.tui.screens.traffic.run import RunScreen
+from nictop.tui.widgets.traffic.results_list import ResultGroup
 from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
 from tests.support.screen import NARROW, Screen, live_screen, wait_until
 from tests.traffic.runs import result
@@ -201,3 +205,16 @@ def test_the_first_frame_names_the_hosts_and_no_host_of_a_recording() -> None:
     assert _greeting(()).splitlines() == [" nictop: opening the recording", " loading the screens"]
     assert _greeting(hosts[:1]).splitlines()[:2] == [" nictop: connecting", "   vm0\\x1b[2J"]
     assert _greeting(hosts).splitlines()[-2:] == ["   2 more", " loading the screens"]
+
+
+async def test_a_stored_result_of_a_test_that_measured_nothing_says_why() -> None:
+    refused = Failure("refused", "port 5201 of b refuses connections: open it in its firewall")
+    stored = StoredRun("a", "a", result(failure=refused, flows=(), bottleneck="", proof=None), 0.0, "0")
+    async with live_screen(NARROW) as screen:
+        (point,) = set_up_points([stored])
+        row = ResultGroup("a", point, (stored,))
+        screen.app.push_screen(StoredRunScreen(row))
+        await wait_until(screen, lambda: isinstance(screen.app.screen, StoredRunScreen))
+        await screen.settle()
+        text = " ".join(" ".join(body(screen)).split())
+        assert "Nothing was measured. Test failed: port 5201 of b refuses connections" in text

@@ -129,6 +129,9 @@ class RecordedRunScreen(RunPage):
         run = self._run
         if run is None:
             return None
+        ended = super().waiting()
+        if ended is not None:
+            return ended
         runs, now = self._replay.runs, self.nictop.now()
         place = f"Test {self._index + 1} of {len(runs)} ({run.marks.hosts_text})"
         if run.problem:

@@ -142,7 +142,7 @@ class RunScreen(RunPage):
             title = "Nothing is measured yet; the chart begins with the first data."
             return RunWaiting(title, "", stages[-MAX_STAGES:], [last])
         reason, _, advice = traffic.trouble.partition("; ")
-        failure = f"Test failed: {reason}" if reason else ""
+        failure = f"Test failed: {reason}" if reason else self.failure_text()
         again, back = shown_key(self.app, "open"), shown_key(self.app, "back")
         texts = [f"To do: {advice}" if advice else "", f"{again}: run it again · {back}: change its options", last]
         return RunWaiting("Nothing was measured.", failure, stages[-MAX_STAGES:], texts)

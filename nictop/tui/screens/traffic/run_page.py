@@ -53,6 +53,9 @@ HOST_ROWS = (4, 2, 1)
 
 RESULT_KINDS = ("event", "failed", "type", "goodput", "transactions", "under load")
 """Kinds of the sentences that say what came of the run."""
+FAILURE_KINDS = ("failed", "event")
+"""Kinds of sentences that say why nothing was measured."""
+
 STYLES = {
     "event": "bad",
     "failed": "bad",
@@ -160,8 +163,17 @@ class RunPage(FramedScreen):
         raise NotImplementedError
 
     def waiting(self) -> RunWaiting | None:
-        """What is shown in the place of the chart while nothing was measured; None: there is always something."""
-        return None
+        """What is shown in the place of the chart while nothing was measured; here of a run that has ended so."""
+        failure = self.failure_text()
+        return RunWaiting("Nothing was measured.", failure) if failure else None
+
+    def failure_text(self) -> str:
+        """Why the run failed, by its result; "": it did not, or it has none yet."""
+        run_view = self.run_view()
+        if run_view is None or run_view.result is None:
+            return ""
+        sentences = result_sentences(run_view.result)
+        return next((f"Test failed: {one.text}" for one in sentences if one.kind in FAILURE_KINDS), "")
 
     def notes(self) -> Sequence[str]:
         """Remarks on it."""
