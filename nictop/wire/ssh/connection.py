@@ -256,21 +256,26 @@ class _Hop:
             self._report("connect", settings.host)
         else:
             connected = await open_socket(settings, self._report)
-        return await asyncssh.connect(
-            **self._given_options(),
-            sock=connected,
-            tunnel=self._connection.hops[-1] if self._connection.hops else None,
-            client_factory=lambda: login,
-            known_hosts=lambda host, address, port: (known.keys, known.authorities, known.revoked),
-            server_host_key_algs=host_key_algorithms(known),
-            encryption_algs=() if settings.config.get("Ciphers") else FAST_CIPHERS,
-            client_keys=self._open_keys(settings),
-            ignore_encrypted=True,
-            connect_timeout=None,
-            keepalive_interval=0,
-            x11_forwarding=False,
-            agent_forwarding=False,
-        )
+        try:
+            return await asyncssh.connect(
+                **self._given_options(),
+                sock=connected,
+                tunnel=self._connection.hops[-1] if self._connection.hops else None,
+                client_factory=lambda: login,
+                known_hosts=lambda host, address, port: (known.keys, known.authorities, known.revoked),
+                server_host_key_algs=host_key_algorithms(known),
+                encryption_algs=() if settings.config.get("Ciphers") else FAST_CIPHERS,
+                client_keys=self._open_keys(settings),
+                ignore_encrypted=True,
+                connect_timeout=None,
+                keepalive_interval=0,
+                x11_forwarding=False,
+                agent_forwarding=False,
+            )
+        except BaseException:
+            if connected is not None:  # asyncssh may not have taken it yet
+                connected.close()
+            raise
 
     def _report(self, stage: ConnectionStage, target: str) -> None:
         self._stage, self._stage_target = stage, target
