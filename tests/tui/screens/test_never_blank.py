@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from importlib.resources import as_file, files
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,12 @@ FRAME_ROWS = 2
 """Above the body (tabs and hosts) and below it (worst finding and keys)."""
 BORDERS = frozenset(" ─│╭╮╰╯┤├")
 MIN_SENTENCE_ROWS = 2
+
+
+@pytest.fixture(autouse=True)
+def no_results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those of whoever runs the tests are not shown."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
 def body(screen: Screen) -> list[str]:

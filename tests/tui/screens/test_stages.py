@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
+import pytest
 from textual.screen import ModalScreen
 
 from nictop.tui.widgets.devices.table import DeviceTable
@@ -36,6 +38,12 @@ KNOWN_FROM: Mapping[str, str] = {
     r"NetworkManager|networkd|netplan|profile|Managed by|not managed|not restarted": "all",
 }
 """Pattern → the first stage at which a sentence may exclude something of this kind: its source has been read."""
+
+
+@pytest.fixture(autouse=True)
+def no_results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those of whoever runs the tests are not shown."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
 def sentences(screen: Screen) -> set[str]:
