@@ -114,7 +114,7 @@ async def test_a_test_that_has_not_begun_says_when_it_does_and_how_the_one_befor
             assert first.end is not None
             await screen.press("6")
             await screen.seek(second.begin - 10)
-            await screen.press("right_square_bracket")
+            await screen.press("n")
             await screen.settle()
             text = " ".join(" ".join(body(screen)).split())
             assert "Test 2 of 2 (client alma-load-001, server alma-load-002)" in text

@@ -24,7 +24,8 @@ UNKNOWN = re.compile(r"not (read|checked|measured) yet|not known|not ranked|unkn
 """Sentences that claim nothing."""
 KNOWN_FROM: Mapping[str, str] = {
     r"no errors, drops": "links",
-    r"^Default route none$|IOMMU group none|PCIe none": "links",
+    r"off (Virtual|Packets)": "no link",
+    r"route none$|IOMMU group none|PCIe none": "links",
     r"not reported by firmware|not supported$|no limit|no VLAN|LLDP frames|reach the PF": "links",
     r"^none$": "links",
     r"all idle|no rate|^All$|^all$|── All|no network threads|no dedicated interrupts": "links",

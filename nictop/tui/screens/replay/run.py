@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 
-from nictop.hosts.session import whole_seconds
+from nictop.model.text.units import whole_seconds
 from nictop.replay.position import wall_clock_text
 from nictop.replay.run import RecordedRun
 from nictop.replay.run_index import run_at
@@ -154,7 +154,8 @@ class RecordedRunScreen(RunPage):
         return result_line(f"Result of test {self._index}", view.result)
 
     def _other_text(self) -> str:
-        return "[ and ]: the other recorded tests" if len(self._replay.runs) > 1 else ""
+        keys = f"{shown_key(self.app, 'next')} and {shown_key(self.app, 'next-previous')}"
+        return f"{keys}: the other recorded tests" if len(self._replay.runs) > 1 else ""
 
     # -------------------------------------------------------------------------------------------------- keys
 
