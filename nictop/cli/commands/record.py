@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from nictop.cli import output
 from nictop.cli.arguments import add_hosts, parse_seconds
 from nictop.cli.hosts import wanted_hosts
 from nictop.cli.progress_line import ProgressLine
