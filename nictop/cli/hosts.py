@@ -177,13 +177,16 @@ def observe_hosts(
         if lldp:
             raise NictopError("--lldp listens on live hosts, not in a recording")
         return read_recorded_hosts(path, options.at)
-    import asyncio
-
-    from nictop.hosts.connect import connect
-    from nictop.hosts.observe import HOSTS_TIMEOUT, observe_all
-    from nictop.hosts.session import HostSession
+    from nictop.cli.progress_line import telling, waiting_line
 
     hosts = wanted_hosts(options.hosts)
+    with telling(f"starting: {', '.join(host.label for host in hosts)}"):  # the imports take longest on a busy machine
+        import asyncio
+
+        from nictop.hosts.connect import connect
+        from nictop.hosts.observe import HOSTS_TIMEOUT, observe_all
+        from nictop.hosts.session import HostSession
+
     timeout = HOSTS_TIMEOUT
     if lldp:
         from nictop.cli import output
@@ -205,9 +208,10 @@ def observe_hosts(
             sessions.append(HostSession(host, source, watch_devices=True))
         importing = asyncio.ensure_future(_import(modules, sessions))
         try:
-            answers = await observe_all(
-                sessions, interval=options.interval, seconds=seconds, timeout=timeout, last=last
-            )
+            async with waiting_line(sessions, seconds):
+                answers = await observe_all(
+                    sessions, interval=options.interval, seconds=seconds, timeout=timeout, last=last
+                )
             _print_troubles(answers)
             return answers
         finally:

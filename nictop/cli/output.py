@@ -97,8 +97,13 @@ def print_status(text: str) -> None:
     if sys.stderr is None:
         return
     with suppress(OSError):
-        sys.stderr.write(f"{_glyphs_of(sys.stderr).encode(text)}\n")
+        sys.stderr.write(f"{stderr_text(text)}\n")
         sys.stderr.flush()
+
+
+def stderr_text(text: str) -> str:
+    """Cleaned text in characters that stderr can encode."""
+    return _glyphs_of(sys.stderr).encode(text)
 
 
 def print_error(message: str, hint: str = "") -> None:

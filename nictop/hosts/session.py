@@ -15,7 +15,8 @@ from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
-from nictop.hosts.specification import Host
+from nictop.hosts.specification import LOCAL, RECORDED, Host
+from nictop.hosts.start import StartSteps
 from nictop.model.history import History
 from nictop.model.snapshot import Snapshot, advance, watchable_links, with_state
 from nictop.model.text import units
@@ -74,12 +75,16 @@ class HostSession:
         """When its newest line was received; None: none was."""
         self.retry_at: float | None = None
         """When the next attempt to connect begins; None: no attempt is scheduled."""
+        self.start = StartSteps(is_remote=host.address not in (LOCAL, RECORDED))
+        """What of it is reached and read already."""
         self.reason = ""
         """Why it is not live, and what to do next; stays during the next attempts, until it is live."""
         self.overloaded = False
         """It sends more than is processed."""
         self.rechecked = False
         """Its probe was requested to read again every few seconds, because there are findings."""
+        self.is_closed = False
+        """Nothing is waited for any more."""
         self.in_run = False
         """A traffic run measures it: nothing is requested from it that costs CPU time."""
         self.settings = Request(interval=interval, watch=())
@@ -114,13 +119,16 @@ class HostSession:
 
     def fail(self, reason: str) -> Snapshot:
         """It is watched no longer, for this reason."""
+        failed = SourceState("failed", reason)
         self.reason, self.retry_at = reason, None
         self.snapshot = with_state(self.snapshot, "failed", reason)
-        self._publish(SourceState("failed", reason), self.snapshot)
+        self.start.process_state(failed, self.snapshot, self._clock())
+        self._publish(failed, self.snapshot)
         return self.snapshot
 
     async def close(self) -> None:
         """Close the source, if there is one."""
+        self.is_closed = True
         if self._source is not None:
             await self._source.close()
 
@@ -171,11 +179,13 @@ class HostSession:
             snapshot = with_state(self.snapshot, item.state, item.message)
             self.retry_at = None if item.retry_in is None else now + item.retry_in
             self.reason = item.message or self.reason
+            self.start.process_state(item, snapshot, now)
             if item.overloaded is not None:
                 self.overloaded = item.overloaded
         else:
             snapshot = advance(self.snapshot, item)
             self.received_at, self.retry_at = now, None
+            self.start.process_line(snapshot, now)
         if snapshot.state == "live":
             self.reason = ""
         else:
@@ -231,8 +241,8 @@ class HostSession:
         return "overloaded" if state == "live" and self.overloaded else state
 
     def status_text(self, now: float, interval: float) -> str:
-        """``live``, ``overloaded``, ``connecting``, ``no data for 8 s``, ``reconnecting in 4 s``, ``reconnecting``,
-        ``failed``."""
+        """``live``, ``overloaded``, ``logging in, 4 s``, ``no data for 8 s``, ``reconnecting in 4 s``,
+        ``reconnecting``, ``failed``."""
         status, age = self.status(now, interval), self.age(now)
         if status == "silent":
             return f"no data for {units.whole_seconds(age or 0.0)}"
@@ -240,7 +250,8 @@ class HostSession:
             return f"reconnecting in {units.whole_seconds(max(0.0, self.retry_at - now))}"
         if status == "lost" or (status == "connecting" and age is not None):
             return "reconnecting"
-        return status
+        doing = self.start.active_text(now) if status in ("connecting", "live") else ""
+        return doing or status
 
     def age_text(self, now: float, interval: float) -> str:
         """``no data for 12 s`` if it is not live and `status_text` does not say it; "" if nothing was received."""

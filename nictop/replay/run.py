@@ -102,12 +102,21 @@ class RecordedRun:
         """End of the recording when it was read to its end; if it has grown since, all of it is read again."""
 
     @property
+    def _is_starting(self) -> bool:
+        """The start of the client, whose request comes last, has yet to be read."""
+        end = self._recording.end if self.marks.end is None else self.marks.end
+        has_client = f"{self.marks.identity}-c" in self._early_lines
+        return self.marks.is_complete and not has_client and self._now < end
+
+    @property
     def problem(self) -> str:
         """Why there is no view or no result of the run although it has started; "": there is one, or it runs."""
         if self._now < self.marks.begin:
             return ""
         if self._ended_because:
             return self._ended_because
+        if self._plan is None and self._is_starting:
+            return ""
         if self._plan is None:
             return "settings of the test unknown: the recording starts after the test"
         has_result = self._view is not None and self._view.result is not None

@@ -59,6 +59,8 @@ if isinstance(COLOUR_CACHE, _lru_cache_wrapper):
 
 DEFAULT_TERMINAL: Mapping[str, str] = MappingProxyType({"TERM": "xterm-256color"})
 """Variables of a terminal with a clipboard, and without a home directory."""
+MAX_GREETED_HOSTS = 10
+"""Names of hosts in the first frame."""
 
 
 def _commands() -> type[Provider]:
@@ -161,7 +163,7 @@ class NictopApp(App[None]):
     # ------------------------------------------------------------------------------------------ start and end
 
     def compose(self) -> ComposeResult:
-        yield Static(_greeting(self._hosts), markup=False)
+        yield Static(self.glyphs.encode(_greeting(self._hosts)), markup=False)
 
     def on_mount(self) -> None:
         self.set_interval(CHECK_SECONDS, self.garbage.collect_if_idle, name="garbage")
@@ -521,7 +523,13 @@ def _results_screen() -> Screen[None]:
 
 
 def _greeting(hosts: Sequence[Host]) -> str:
-    """Text of the first frame."""
-    if len(hosts) > 1:
-        return f" nictop: {len(hosts)} hosts"
-    return " nictop: reading this host" if all(host.is_local for host in hosts) else " nictop: connecting"
+    """Text of the first frame: on a busy machine it is there for seconds."""
+    if not hosts:
+        title = " nictop: opening the recording"
+    elif len(hosts) > 1:
+        title = f" nictop: {len(hosts)} hosts"
+    else:
+        title = " nictop: reading this host" if all(host.is_local for host in hosts) else " nictop: connecting"
+    names = [f"   {clean(host.label)}" for host in hosts[:MAX_GREETED_HOSTS]]
+    more = [f"   {len(hosts) - MAX_GREETED_HOSTS} more"] if len(hosts) > MAX_GREETED_HOSTS else []
+    return "\n".join([title, *names, *more, " loading the screens"])

@@ -8,6 +8,10 @@ from typing import Literal, Protocol
 
 from nictop.probe.records import Line, Request
 
+ConnectionStage = Literal["resolve", "connect", "host_key", "login", "probe"]
+"""What is done to connect: the name is resolved; TCP; the host key is exchanged and checked; authentication; the probe
+is started and sent, until its hello."""
+
 
 @dataclass(frozen=True)
 class SourceState:
@@ -22,6 +26,10 @@ class SourceState:
     """Seconds until the next attempt; only for lost."""
     overloaded: bool | None = None
     """Whether it sends more than is processed from now on (`wire.budget`); None: as before."""
+    stage: ConnectionStage | None = None
+    """What is done from now on; only for connecting."""
+    target: str = ""
+    """What the stage is about: a name, an address, a user."""
 
 
 class Source(Protocol):

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from nictop.changes.finding_watch import diagnose_tracked
+from nictop.cli.progress_line import waiting_line
 from nictop.errors import HostUnreachable, NictopError
 from nictop.hosts.connect import connect
 from nictop.hosts.observe import HOSTS_TIMEOUT, INTERVAL_TOLERANCE
@@ -101,7 +102,8 @@ async def wait_until_read(session: HostSession, enough: Enough) -> None:
         judged = snapshot.inventory
         return judged is not None and enough(session.facts)
 
-    in_time = await session.until(lambda: session.is_unreachable or is_read(), HOSTS_TIMEOUT)
+    async with waiting_line((session,), RATES_SECONDS):
+        in_time = await session.until(lambda: session.is_unreachable or is_read(), HOSTS_TIMEOUT)
     if session.is_unreachable or not in_time:
         why = clean(session.snapshot.message) or f"no complete answer within {HOSTS_TIMEOUT:g} s"
         raise HostUnreachable(f"{clean(session.name)}: {why}")

@@ -7,6 +7,7 @@ import argparse
 from nictop.cli import output
 from nictop.cli.arguments import MAX_WATCH_SECONDS, MIN_WATCH_SECONDS, add_hosts, watch_seconds
 from nictop.cli.hosts import add_lldp_option, add_time_option, observe_hosts, reached_hosts
+from nictop.cli.progress_line import telling
 from nictop.errors import HostUnreachable
 
 EXIT_FINDINGS = 1
@@ -76,13 +77,14 @@ def run(options: argparse.Namespace) -> int:
     found = observe_hosts(options, options.watch, modules=("nictop.report.findings.check",))
     from nictop.report.facts.hosts import unreachable_hosts
     from nictop.report.findings import check
-    from nictop.rules import HostFacts, diagnose
+    from nictop.rules import RULES, HostFacts, diagnose
 
     hosts = tuple(
         HostFacts(snapshot, window.parts) for snapshot, window in reached_hosts(found, require_all=not options.hosts)
     )
     unreachable = unreachable_hosts(found)
-    diagnosis = diagnose(hosts)
+    with telling(f"running {len(RULES)} checks"):
+        diagnosis = diagnose(hosts)
     if options.format == "json":
         output.write(check.check_json(hosts, diagnosis, unreachable))
     elif options.format == "markdown":

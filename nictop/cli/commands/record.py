@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import math
-import os
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -21,6 +18,7 @@ from typing import TYPE_CHECKING
 from nictop.cli import output
 from nictop.cli.arguments import add_hosts, parse_seconds
 from nictop.cli.hosts import wanted_hosts
+from nictop.cli.progress_line import ProgressLine
 from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     from nictop.wire.source import Source, SourceState
 
 MIN_RECORD_SECONDS, MAX_RECORD_SECONDS = 1.0, 31 * 86400.0
-MIN_PROGRESS_COLUMNS = 20
-"""Columns that are used at least, as a terminal may report 0."""
 PROGRESS_SECONDS = 1.0
 """Seconds between two updates of the progress line."""
 FIRST_READING_SECONDS = 90.0
@@ -121,7 +117,7 @@ class _RecordingRun:
         self._recorder, self._sources = recorder, sources
         self._hosts = {source.name: _HostProgress() for source in sources}
         self._stop = asyncio.Event()
-        self._progress = _Progress()
+        self._progress = ProgressLine()
 
     async def run(self, limit: float | None) -> int:
         loop = asyncio.get_running_loop()
@@ -207,32 +203,6 @@ class _RecordingRun:
 async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
     """Wait until all tasks have ended, also by exceptions."""
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class _Progress:
-    """Progress on stderr: on a terminal one line that is overwritten, otherwise only the last one."""
-
-    def __init__(self) -> None:
-        self._live = sys.stderr is not None and sys.stderr.isatty()
-        self._width = 0
-
-    def show(self, text: str) -> None:
-        from nictop.model.text.terminal import clean
-
-        if not self._live:
-            return
-        with contextlib.suppress(OSError):
-            line = clean(text)[: max(MIN_PROGRESS_COLUMNS, os.get_terminal_size(sys.stderr.fileno()).columns) - 1]
-            sys.stderr.write("\r" + line.ljust(self._width))
-            sys.stderr.flush()
-            self._width = len(line)
-
-    def finish(self, text: str) -> None:
-        from nictop.model.text.terminal import clean
-
-        if self._live:
-            sys.stderr.write("\r" + " " * self._width + "\r")
-        output.print_status(clean(text))
 
 
 def _time(text: str) -> float:

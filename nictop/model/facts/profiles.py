@@ -58,6 +58,9 @@ def host_profile_sections(snapshot: Snapshot) -> tuple[Section, ...]:
 
 
 def _manager(manager: LinkManager, link: Link, matches: ProfileMatches, inventory: Inventory) -> list[Fact]:
+    why = inventory.unreadable.get("networkmanager")
+    if manager.name == "none" and why is not None:  # it may be managed by what was not read
+        return [Fact("Managed by", f"not known: NetworkManager {absence_reason(why, None)}", "dim")]
     if manager.name == "none":
         facts = [Fact("Managed by", f"none ({manager.state})", "dim")]
     else:
@@ -71,7 +74,6 @@ def _manager(manager: LinkManager, link: Link, matches: ProfileMatches, inventor
         facts.append(Fact("Autoconnect", "off for this device (until a profile is activated manually)", "warn"))
     if device is not None and device.applied is not None:
         facts.append(Fact("Applied", "settings from before the last change of the profile", "warn"))
-    why = inventory.unreadable.get("networkmanager")
     if why is not None:
         facts.append(Fact("NetworkManager", absence_reason(why, None), "warn"))
     return facts

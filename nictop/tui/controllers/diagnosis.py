@@ -47,9 +47,9 @@ class DiagnosisScheduler:
             self.changed.publish()
 
     def update(self, new: Mapping[str, Snapshot]) -> None:
-        """Diagnose soon if one of these new snapshots has another inventory."""
+        """Diagnose soon if one of these new snapshots has another inventory that the rules can be run on."""
         diagnosed = {snapshot.host: snapshot.inventory for snapshot in self._diagnosed}
-        if any(one.inventory is not diagnosed.get(name) for name, one in new.items()):
+        if any(_is_readable(one) and one.inventory is not diagnosed.get(name) for name, one in new.items()):
             self._scheduler.call_after_refresh(self._start_soon)
 
     def _recheck(self, one: HostSession, result: Diagnosis) -> None:
@@ -105,3 +105,9 @@ class DiagnosisScheduler:
         self._may_start_at = monotonic() + (INVENTORY_PAUSE_FACTOR * took if pauses else 0.0)
         self._start_after(max(DIAGNOSIS_SECONDS, PAUSE_FACTOR * took))
         self.update({name: one.snapshot for name, one in self._sessions.items()})  # those that are new since then
+
+
+def _is_readable(snapshot: Snapshot) -> bool:
+    """The rules can be run on it: otherwise they would be started again and again until its next inventory."""
+    inventory = snapshot.inventory
+    return inventory is not None and "platform" not in inventory.pending

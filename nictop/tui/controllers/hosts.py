@@ -251,11 +251,11 @@ class WatchedHosts:
         self._may_flush_at = monotonic() + (2 * max(took, SLOW_REDRAW_CPU_SECONDS) if pauses else 0.0)
 
     def count_down(self) -> None:
-        """Time has passed for hosts that are not live: their text has seconds in it."""
+        """Time has passed for hosts that are not live, or not read yet: their text has seconds in it."""
         if self._held:
             return  # a host that is read from another time on is not silent
         now = self._clock()
-        if any(one.status(now, self.interval) != "live" for one in self.by_name.values()):
+        if any(one.status_text(now, self.interval) != "live" for one in self.by_name.values()):
             self.changed.publish()
 
     # ------------------------------------------------------------------------------------------------- requests

@@ -87,6 +87,9 @@ class TrafficController:
         """Of the step that runs now."""
         self.sentence = ""
         """What it does now."""
+        self.stages: list[tuple[str, float]] = []
+        """Of the step that runs now, or ran last: what it did before anything was measured, and the seconds of
+        CLOCK_MONOTONIC when it began."""
         self.trouble = ""
         """Why it ended before its end, or did not start; "": it did."""
         self.notes: list[str] = []
@@ -201,12 +204,13 @@ class TrafficController:
             self._note(self._notes.notes_of(event))
         if isinstance(event, StepStarted):
             self.began, self.began_at, self.wanted, self.path_test = event, monotonic(), None, None
+            self.stages = []
             self._live = LiveRun(event.step.plan, session.hosts)
         elif isinstance(event, PauseStarted):
-            self.sentence = f"pause {event.seconds:g} s"
+            self._enter(f"pause {event.seconds:g} s")
         elif isinstance(event, ChangeRequired):
             self.wanted = event
-            self.sentence = event.sentence
+            self._enter(event.sentence)
         elif isinstance(event, PathTested):
             self.path_test = event.report
         elif isinstance(event, (Note, SaveFailed)):
@@ -216,7 +220,7 @@ class TrafficController:
                 self._live.process(RunFinished(event.run.result))
         elif not isinstance(event, ExperimentEnded):
             if isinstance(event, Stage):
-                self.sentence = event.sentence
+                self._enter(event.sentence)
             elif isinstance(event, IntervalMeasured):
                 self.sentence = ""
             if self._live is not None:
@@ -230,6 +234,18 @@ class TrafficController:
     def known_notes(self) -> Iterable[HostNote]:
         """About the test that runs, for a recording that begins now."""
         return () if self._notes is None else self._notes.known()
+
+    def _enter(self, sentence: str) -> None:
+        """It does something else from now on."""
+        self.sentence = sentence
+        self.stages.append((sentence, monotonic()))
+
+    @property
+    def stage_times(self) -> tuple[tuple[str, float], ...]:
+        """What it did, and for how many seconds; of what goes on, until now."""
+        now = monotonic() if self._stopped_at is None else self._stopped_at
+        ends = [*(began for _, began in self.stages[1:]), now]
+        return tuple((one, max(0.0, end - began)) for (one, began), end in zip(self.stages, ends, strict=False))
 
     async def _change(self, step: ExperimentStep) -> bool:
         """Wait for `answer`."""

@@ -19,6 +19,8 @@ from nictop.wire.errors import sanitize
 if TYPE_CHECKING:
     import asyncssh
 
+    from nictop.wire.ssh.tcp import Report
+
 DEFAULT_KEYS = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 MAX_ANSWER_ATTEMPTS = 3
 """Answers of one kind that a user may try on one connection."""
@@ -91,10 +93,10 @@ class Login:
     """The callbacks of one connection attempt, for `asyncssh.SSHClient` (combined once asyncssh is loaded).
 
     `host` is the name for display; `files` are keys that may be encrypted. A host key that was rejected is in
-    `offered_key`.
+    `offered_key`. `report` is called when a stage begins.
     """
 
-    def __init__(self, host: str, user: str, credentials: Credentials, files: Sequence[str]) -> None:
+    def __init__(self, host: str, user: str, credentials: Credentials, files: Sequence[str], report: Report) -> None:
         self.offered_key: asyncssh.SSHKey | None = None
         self.key_problem = ""
         """Why an encrypted key could not be tried."""
@@ -102,6 +104,15 @@ class Login:
         self._files = list(files)
         self._tried: set[str] = set()
         self._passwords = self._prompts = 0
+        self._report = report
+
+    def connection_made(self, connection: object) -> None:
+        """Something answers at the address."""
+        self._report("host_key", self._host)
+
+    def begin_auth(self, user: str) -> None:
+        """Its host key is accepted."""
+        self._report("login", user)
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         """asyncssh calls this for host keys that it was not given. It is not a coroutine, so the user is asked

@@ -29,10 +29,13 @@ from nictop.wire.ssh.host_keys import (
     Policy,
     UnknownKey,
 )
+from nictop.wire.ssh.tcp import Report, open_socket
 from nictop.wire.timeout import with_timeout
 
 if TYPE_CHECKING:
     import asyncssh
+
+    from nictop.wire.source import ConnectionStage
 
 USER_CONFIG = "~/.ssh/config"
 CONNECT_TIMEOUT = 15.0
@@ -102,15 +105,23 @@ class Connection:
             hop.abort()
 
 
+def _no_report(stage: ConnectionStage, target: str) -> None:
+    """Report to nobody."""
+
+
 async def connect(
-    target: SshTarget, credentials: Credentials, policy: Policy, timeout: float = CONNECT_TIMEOUT
+    target: SshTarget,
+    credentials: Credentials,
+    policy: Policy,
+    timeout: float = CONNECT_TIMEOUT,
+    report: Report = _no_report,
 ) -> Connection:
     """Open a connection; raises PermanentError or TransientError. `timeout`: seconds, without the time in which the
-    user is asked something."""
+    user is asked something. `report` is called when a stage begins."""
     await asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "asyncssh")
     connection = Connection()
     try:
-        await _Hop(target, credentials, policy, connection, timeout).open()
+        await _Hop(target, credentials, policy, connection, timeout=timeout, report=report).open()
     except BaseException:
         await asyncio.shield(connection.close())
         raise
@@ -144,10 +155,19 @@ class _Hop:
     """One machine on the path; `connection` holds the hops before it."""
 
     def __init__(
-        self, target: SshTarget, credentials: Credentials, policy: Policy, connection: Connection, timeout: float
+        self,
+        target: SshTarget,
+        credentials: Credentials,
+        policy: Policy,
+        connection: Connection,
+        *,
+        timeout: float,
+        report: Report,
     ) -> None:
         self._target, self._credentials, self._policy, self._timeout = target, credentials, policy, timeout
-        self._connection = connection
+        self._connection, self._report_stage = connection, report
+        self._stage: ConnectionStage = "resolve"
+        self._stage_target = target.host
         self._config = [path for path in map(os.path.expanduser, target.config or (USER_CONFIG,)) if is_readable(path)]
 
     async def open(self, depth: int = 0) -> None:
@@ -175,7 +195,11 @@ class _Hop:
             known = await asyncio.get_running_loop().run_in_executor(None, keys.known, name, port)
             client = type("Client", (Login, asyncssh.SSHClient), {})
             login: Login = client(
-                self._target.name, settings.username, self._credentials, self._key_files(settings) or DEFAULT_KEYS
+                self._target.name,
+                settings.username,
+                self._credentials,
+                self._key_files(settings) or DEFAULT_KEYS,
+                self._report,
             )
             try:
                 self._connection.hops.append(await self._attempt(settings, known, login))
@@ -199,16 +223,43 @@ class _Hop:
             user, _, host = jump.strip().rpartition("@")
             host, port = split_port(host)
             target = SshTarget(host, user or None, port, config=self._target.config)
-            await _Hop(target, self._credentials, self._policy, self._connection, self._timeout).open(depth + 1)
+            hop = _Hop(
+                target,
+                self._credentials,
+                self._policy,
+                self._connection,
+                timeout=self._timeout,
+                report=self._report_stage,
+            )
+            await hop.open(depth + 1)
 
     async def _attempt(self, settings: Any, known: KnownKeys, login: Login) -> asyncssh.SSHClientConnection:
         """Connect once. Raises HostKeyNotVerifiable unchanged, and HostUnreachable for everything else."""
         import asyncssh
 
         release = await _handshake_slot()
-        work = asyncio.ensure_future(
-            asyncssh.connect(
+        work = asyncio.ensure_future(self._logged_in(settings, known, login))
+        work.add_done_callback(lambda _: release())
+        try:
+            return await self._with_time_limit(work)
+        except asyncssh.HostKeyNotVerifiable:
+            raise
+        except (OSError, ValueError, asyncssh.Error) as error:
+            raise self._connect_error(error, settings, login.key_problem) from None
+
+    async def _logged_in(self, settings: Any, known: KnownKeys, login: Login) -> asyncssh.SSHClientConnection:
+        """The connection after the authentication, through the hop before it if there is one."""
+        import asyncssh
+
+        connected = None
+        if self._connection.hops:
+            self._report("connect", settings.host)
+        else:
+            connected = await open_socket(settings, self._report)
+        try:
+            return await asyncssh.connect(
                 **self._given_options(),
+                sock=connected,
                 tunnel=self._connection.hops[-1] if self._connection.hops else None,
                 client_factory=lambda: login,
                 known_hosts=lambda host, address, port: (known.keys, known.authorities, known.revoked),
@@ -221,14 +272,14 @@ class _Hop:
                 x11_forwarding=False,
                 agent_forwarding=False,
             )
-        )
-        work.add_done_callback(lambda _: release())
-        try:
-            return await self._with_time_limit(work)
-        except asyncssh.HostKeyNotVerifiable:
+        except BaseException:
+            if connected is not None:  # asyncssh may not have taken it yet
+                connected.close()
             raise
-        except (OSError, ValueError, asyncssh.Error) as error:
-            raise self._connect_error(error, settings, login.key_problem) from None
+
+    def _report(self, stage: ConnectionStage, target: str) -> None:
+        self._stage, self._stage_target = stage, target
+        self._report_stage(stage, sanitize(target))
 
     async def _with_time_limit(
         self, work: asyncio.Future[asyncssh.SSHClientConnection]
@@ -244,10 +295,7 @@ class _Hop:
                 now = clock()
                 spent, seen = spent + (0.0 if self._credentials.open_questions else min(now - seen, 1.0)), now
                 if spent >= self._timeout and not work.done():
-                    raise TransientError(
-                        f"{sanitize(self._target.name)}: SSH login not completed within {self._timeout:g} s",
-                        "the host may be overloaded, or the port is not that of sshd",
-                    )
+                    raise self._too_late()
             is_taken = True
             self._connection.seconds = max(self._connection.seconds, spent)
             return work.result()
@@ -257,6 +305,19 @@ class _Hop:
                 await asyncio.gather(work, return_exceptions=True)
             if not is_taken and not work.cancelled() and work.exception() is None:
                 work.result().abort()  # connected at the same time as the source was closed
+
+    def _too_late(self) -> TransientError:
+        """The error when the time limit is over, by the stage in which it is."""
+        name, target, limit = sanitize(self._target.name), sanitize(self._stage_target), f"within {self._timeout:g} s"
+        if self._stage == "resolve":
+            return TransientError(f"{name}: no answer from the resolver {limit}", "check DNS (/etc/resolv.conf)")
+        if self._stage == "connect":
+            return TransientError(
+                f"{name}: no answer from {target} {limit}", "check that the host is up, its address, and firewalls"
+            )
+        return TransientError(
+            f"{name}: SSH login not completed {limit}", "the host may be overloaded, or the port is not that of sshd"
+        )
 
     def _given_options(self) -> dict[str, Any]:
         """Host, port and user as far as they were given; the rest comes from the configuration."""

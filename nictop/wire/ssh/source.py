@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nictop.probe.records import Clock, Line, Request
 from nictop.wire.reconnecting import MAX_RETRY_SECONDS, MIN_RETRY_SECONDS, ReconnectingSource
-from nictop.wire.source import SourceState
+from nictop.wire.source import ConnectionStage, SourceState
 from nictop.wire.ssh.authentication import Ask, Credentials
 from nictop.wire.ssh.bootstrap_command import RemoteCommand
 from nictop.wire.ssh.bundle import Bundle, bundle
@@ -69,10 +70,15 @@ class SshSource(ReconnectingSource):
         self._is_esxi = False
         """The host has answered that it is an ESXi host."""
         self._disconnecting = asyncio.Lock()
+        self._stages = _Stages()
 
     async def _attempt(self) -> AsyncGenerator[Line | SourceState, None]:
         try:
-            probe = await self._unless_closed(self._connected())
+            connecting = asyncio.ensure_future(self._unless_closed(self._connected()))
+            async with aclosing(self._stages.until_done(connecting)) as stages:
+                async for stage in stages:
+                    yield stage
+            probe = connecting.result()
             while True:
                 item = await probe.next()
                 if item is None and (probe.is_esxi or await self._has_vmkernel(probe)) and not self._closed.is_set():
@@ -110,9 +116,12 @@ class SshSource(ReconnectingSource):
         """Connect and send the probe. `_disconnect` closes what was opened, also after an error."""
         packing = asyncio.get_running_loop().run_in_executor(None, self._packed)  # while the connection is made
         try:
-            self._connection = await connect(self._target, self._answers, self._policy, self._timeout)
+            self._connection = await connect(
+                self._target, self._answers, self._policy, self._timeout, self._stages.report
+            )
         finally:
             await asyncio.gather(packing, return_exceptions=True)
+        self._stages.report("probe", "")
         return await self._started("quiet" if self._target.sudo else "")
 
     async def _started(self, rights: Rights) -> RemoteProbe | EsxiProbe:
@@ -176,6 +185,33 @@ class SshSource(ReconnectingSource):
                 if connection.hops:
                     await probe.resume_stopped(connection.ssh)
             await connection.close()
+
+
+class _Stages:
+    """The stages of a connection, from `report` to `until_done`."""
+
+    def __init__(self) -> None:
+        self._new: list[SourceState] = []
+        self._reported = asyncio.Event()
+
+    def report(self, stage: ConnectionStage, target: str) -> None:
+        """A stage begins."""
+        self._new.append(SourceState("connecting", stage=stage, target=target))
+        self._reported.set()
+
+    async def until_done(self, work: asyncio.Future[Any]) -> AsyncGenerator[SourceState, None]:
+        """The stages that are reported until `work` is done, which is cancelled if this is closed before."""
+        work.add_done_callback(lambda _: self._reported.set())
+        try:
+            while self._new or not work.done():
+                if not self._new:
+                    await self._reported.wait()
+                    self._reported.clear()
+                while self._new:
+                    yield self._new.pop(0)
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
 
 
 class _Closed(Exception):

@@ -195,7 +195,7 @@ def test_a_recording_does_not_end_before_the_first_reading(tmp_path: Path, monke
             source.send(inventory(link(1, "lo"), time=1.0), *(counters(time, {1: (0, 0)}) for time in (1.0, 2.0)))
 
     monkeypatch.setattr(record, "PROGRESS_SECONDS", 2 * seconds)
-    monkeypatch.setattr(record._Progress, "show", show)
+    monkeypatch.setattr("nictop.cli.progress_line.ProgressLine.show", show)
     assert recorded(tmp_path / "r", source, seconds) == 0
     assert main(["show", str(tmp_path / "r"), "--format", "json"]) == 0
 

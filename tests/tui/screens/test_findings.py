@@ -72,7 +72,7 @@ async def test_the_wired_connection_is_named_without_a_key(size: tuple[int, int]
 async def test_the_panel_has_text_before_the_inventory_and_on_a_healthy_host() -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(hello())
-        assert any("Checks start when the inventory has been read" in row for row in screen.drawn())
+        assert any("Not checked yet: the checks run when the inventory has been read" in row for row in screen.drawn())
         lines = lines_of_case("profiles", "profile_is_generated", kind="silent")
         diagnosis = await diagnosed(screen, lines)
         assert diagnosis.findings == ()

@@ -110,11 +110,20 @@ async def test_the_real_probe_from_start_to_end(sshd: Sshd, monkeypatch: pytest.
     before = file_names(sshd.home)
     async with following(source) as items:
         received = await items_until(items, has_record("inventory"))
-        assert received[:2] == [SourceState("connecting"), SourceState("live")]
-        assert isinstance(received[2], Line) and received[2].hello is not None
-        assert isinstance(received[3], Line) and received[3].counters is not None
-        assert received[2].hello.interval == 0.1
-        pid = received[2].hello.pid
+        states = [item for item in received if isinstance(item, SourceState)]
+        assert states[0] == SourceState("connecting") and states[-1] == SourceState("live")
+        assert [(item.state, item.stage, item.target) for item in states[1:-1]] == [
+            ("connecting", "resolve", sshd.address),
+            ("connecting", "connect", f"{sshd.address} port {sshd.port}"),
+            ("connecting", "host_key", "vm1"),
+            ("connecting", "login", sshd.user),
+            ("connecting", "probe", ""),
+        ]
+        first, second = received[len(states) : len(states) + 2]
+        assert isinstance(first, Line) and first.hello is not None
+        assert isinstance(second, Line) and second.counters is not None
+        assert first.hello.interval == 0.1
+        pid = first.hello.pid
         assert sshd.probes()[0] == pid
         shells = [command_line(one).split(b"\0")[0].decode() for one in sshd.sessions()]
         assert len(shells) >= 2 and not [shell for shell in shells if shell.endswith("sh")], shells
@@ -217,7 +226,7 @@ async def test_closed_between_connection_and_probe_start(sshd: Sshd, monkeypatch
 
     monkeypatch.setattr("nictop.wire.ssh.source.connect", connected)
     async with following(source) as items:
-        assert [item.state async for item in items if isinstance(item, SourceState)] == ["connecting"]
+        assert {item.state async for item in items if isinstance(item, SourceState)} == {"connecting"}
     await asyncio.gather(*closing)
     wait_until(lambda: not sshd.sessions())
 
@@ -240,6 +249,10 @@ async def test_a_connection_that_opens_after_close_is_closed(
                 await asyncio.Event().wait()
         return Arrived()
 
+    async def no_socket(*arguments: object) -> None:
+        return None
+
+    monkeypatch.setattr("nictop.wire.ssh.connection.open_socket", no_socket)
     monkeypatch.setattr(asyncssh, "connect", wait_until_live)
     target = SshTarget("192.0.2.1", "me", config=(str(tmp_path / "none"),))
     connecting = asyncio.ensure_future(connect(target, Credentials(None), "refuse"))

@@ -110,7 +110,9 @@ class HostsScreen(FramedScreen):
     def _draw_overview(self) -> None:
         hosts, display = self.nictop.hosts.sessions, self.nictop.display
         snapshots = [display.snapshot(one) for one in hosts]
-        self.query_one(OverviewView).show(hosts, snapshots, display.diagnosis, self.nictop.now())
+        moment = self._draw_time()
+        view = self.query_one(OverviewView)
+        view.show(hosts, snapshots, display.diagnosis, moment.here.monotonic, moment.interval)
 
     def _draw_time(self) -> DrawTime:
         return DrawTime(self.nictop.here(), self.nictop.hosts.interval)
@@ -118,7 +120,8 @@ class HostsScreen(FramedScreen):
     def _draw_facts(self) -> None:
         host, view = self.query_one(HostTable).chosen, self.query_one("#host-facts", LineView)
         if host is not None:
-            lines = draw_host(host, self._draw_time(), view.scrollable_content_region.width)
+            cells = view.scrollable_content_region.width
+            lines = draw_host(host, self._draw_time(), cells, glyphs=self.glyphs)
             room = self.size.height - self.query_one(HostTable).size.height - MIN_OVERVIEW_ROWS - 6
             view.take_rows(max(1, min(len(lines), room)) + view.gutter.height)
             view.show_lines(lines)

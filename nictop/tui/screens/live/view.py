@@ -41,12 +41,14 @@ from nictop.tui.widgets.devices.table import GRAPH, DeviceTable, all_findings_of
 from nictop.tui.widgets.devices.view import DevicesView, netdev_of, netdevs_of
 from nictop.tui.widgets.findings.panel import first_fix
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
+from nictop.tui.widgets.status.host_start import draw_host_start
 
 if TYPE_CHECKING:
     from nictop.model.columns.column import Column
     from nictop.model.devices.overview import NicRow
     from nictop.probe.records import Link
     from nictop.rules import Fix
+    from nictop.tui.widgets.base.line_view import SpanLine
 
 LIVE_TABS = {"devices": "body", "queues": "queues", "cpus": "load", "findings": "findings"}
 """Tab → id of the widget that fills the body."""
@@ -112,6 +114,8 @@ class LiveView(FramedScreen):
         nictop, table = self.nictop, self.query_one(DeviceTable)
         if nictop.replay is not None:
             table.preferred = nictop.replay.nic
+        for view in (table, self.query_one(QueueView), self.query_one(CpuView), self.query_one(FindingsView)):
+            view.waiting = self._waiting_lines
         table.focus()
         self._host = nictop.hosts.chosen
         self.subscribe(nictop.hosts.chosen_changed, self._switch_host)
@@ -166,6 +170,8 @@ class LiveView(FramedScreen):
             self.refresh_bindings()
         if self._snapshot is not None and self.in_sight:
             self._show_stale()
+            if self._snapshot.inventory is None:
+                self._draw()  # what is waited for has its seconds
         self._offer()
 
     def _switch_host(self) -> None:
@@ -231,6 +237,13 @@ class LiveView(FramedScreen):
         self._draw_view(snapshot)
         self._request_connections()
         self.query_one(ProcessorStrip).show(snapshot)
+
+    def _waiting_lines(self, cells: int) -> Sequence[SpanLine]:
+        """What is waited for of the shown host; nothing once its interfaces are known."""
+        hosts = self.nictop.hosts
+        if self._snapshot is None or self._snapshot.inventory is not None:
+            return ()
+        return draw_host_start(hosts.session, self.nictop.now(), hosts.interval, cells, glyphs=self.glyphs)
 
     def show_devices(self, snapshot: Snapshot) -> None:
         """Draw the table of devices."""

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 
+from nictop.model.text.units import whole_seconds
 from nictop.replay.position import wall_clock_text
 from nictop.replay.run import RecordedRun
+from nictop.replay.run_index import run_at
 from nictop.traffic.live.run_view import RunView
-from nictop.tui.keys import RECORDED_RUN_KEYS
+from nictop.tui.keys import RECORDED_RUN_KEYS, shown_key
 from nictop.tui.screens.traffic.run_page import RunPage
-from nictop.tui.screens.traffic.status import time_text
+from nictop.tui.screens.traffic.status import result_line, time_text
+from nictop.tui.widgets.traffic.run_waiting import RunWaiting
 
 if TYPE_CHECKING:
     from textual.worker import WorkType
@@ -34,6 +37,10 @@ class RecordedRunScreen(RunPage):
         super().__init__()
         self._index = index
         self._run: RecordedRun | None = None
+        self._is_chosen = False
+        """By the user; else it is the run of the time that is shown."""
+        self._before: RecordedRun | None = None
+        """The run before, while this one has not begun."""
 
     @property
     def _replay(self) -> Replay:
@@ -47,12 +54,19 @@ class RecordedRunScreen(RunPage):
 
     def choose_now(self) -> None:
         """The run that is running at this time, if there is one."""
-        now = self.nictop.now()
+        self._is_chosen, now = False, self.nictop.now()
         for index, run in enumerate(self._replay.runs):
             if run.begin <= now and (run.end is None or now <= run.end) and index != self._index:
                 self._choose(index)
 
+    def _follow(self) -> None:
+        """Unless the user has chosen another one: the last run that has begun, also after a jump back."""
+        index = run_at(self._replay.runs, self.nictop.now())
+        if index is not None and index != self._index and not self._is_chosen:
+            self._choose(index)
+
     def _choose(self, index: int) -> None:
+        self._before = None
         self._index = index % len(self._replay.runs)
         self._run = RecordedRun(self._replay.playback.recording, self._replay.runs[self._index])
         self._update()
@@ -60,13 +74,20 @@ class RecordedRunScreen(RunPage):
     def _update(self) -> None:
         """Time has passed, or it jumped."""
         if self.in_sight:
+            self._follow()
             work: WorkType[None] = self._advance
             self.run_worker(work, name="recorded run", group="recorded run", exclusive=True)
 
     async def _advance(self) -> None:
-        if self._run is not None:
-            await self._run.advance(self.nictop.now())
-            self._draw_soon()
+        if self._run is None:
+            return
+        now = self.nictop.now()
+        await self._run.advance(now)
+        if now < self._run.marks.begin and self._index > 0:
+            if self._before is None:
+                self._before = RecordedRun(self._replay.playback.recording, self._replay.runs[self._index - 1])
+            await self._before.advance(now)
+        self._draw_soon()
 
     def on_screen_resume(self) -> None:
         if self.is_open:
@@ -91,8 +112,7 @@ class RecordedRunScreen(RunPage):
         if run is None:
             return ()
         if self.nictop.now() < run.marks.begin:
-            wall = self._replay.playback.recording.wall_time(run.marks.begin)
-            return (("recorded", f"it begins at {wall_clock_text(wall)}: enter goes there"),)
+            return (("recorded", f"it begins at {self._begin_text(run)}: enter goes there"),)
         view = run.view()
         has_result = view is not None and view.result is not None
         if has_result or not run.problem:
@@ -105,6 +125,38 @@ class RecordedRunScreen(RunPage):
             return ()
         return (("now", view.stage),)
 
+    def waiting(self) -> RunWaiting | None:
+        run = self._run
+        if run is None:
+            return None
+        ended = super().waiting()
+        if ended is not None:
+            return ended
+        runs, now = self._replay.runs, self.nictop.now()
+        place = f"Test {self._index + 1} of {len(runs)} ({run.marks.hosts_text})"
+        if run.problem:
+            return RunWaiting(place, run.problem, (), [self._other_text()])
+        if now >= run.marks.begin:
+            return RunWaiting(f"{place}: it is being started.", "", (), ["The chart begins with the first data."])
+        seconds = whole_seconds(max(1.0, run.marks.begin - now))
+        begin = f"It begins at {self._begin_text(run)}, in {seconds}. {shown_key(self.app, 'open')}: go there"
+        return RunWaiting(place, "", (), [begin, self._last_result_text(), self._other_text()])
+
+    def _begin_text(self, run: RecordedRun) -> str:
+        """``14:03:20``"""
+        return wall_clock_text(self._replay.playback.recording.wall_time(run.marks.begin))
+
+    def _last_result_text(self) -> str:
+        """The result of the run before, if that has ended."""
+        view = self._before.view() if self._before is not None else None
+        if view is None or view.result is None:
+            return ""
+        return result_line(f"Result of test {self._index}", view.result)
+
+    def _other_text(self) -> str:
+        keys = f"{shown_key(self.app, 'next')} and {shown_key(self.app, 'next-previous')}"
+        return f"{keys}: the other recorded tests" if len(self._replay.runs) > 1 else ""
+
     # -------------------------------------------------------------------------------------------------- keys
 
     def action_begin(self) -> None:
@@ -112,6 +164,7 @@ class RecordedRunScreen(RunPage):
             self._replay.seek(self._run.marks.begin)
 
     def action_run(self, step: int) -> None:
+        self._is_chosen = True
         self._choose(self._index + step)
 
     def action_pause(self) -> None:

@@ -45,6 +45,7 @@ from nictop.tui.widgets.traffic.pair_table import COLUMNS, OfferRow, OfferTable,
 from nictop.tui.widgets.traffic.start_lines import StartLines
 
 if TYPE_CHECKING:
+    from nictop.hosts.session import HostSession
     from nictop.model.columns.column import Column
 
 FILTER_HINT = "filter: host, NIC, network or address"
@@ -113,6 +114,8 @@ class TrafficScreen(FramedScreen):
         hosts = self.nictop.hosts.sessions
         links = tuple(part for one in hosts for part in (one.name, one.snapshot.links, one.snapshot.state))
         if len(links) == len(self._links) and all(a is b for a, b in zip(links, self._links, strict=True)):
+            if not self._rows:
+                self._draw()  # what is waited for has its seconds
             return
         self._links = links
         snapshots = {one.name: one.snapshot for one in hosts}
@@ -146,13 +149,14 @@ class TrafficScreen(FramedScreen):
         if len(hosts) < 2:
             return (f"A test needs two hosts. Press {shown_key(self.app, 'hosts')} to add one.", SELF_TEST_HINT)
         unknown = [one for one in hosts if one.snapshot.inventory is None]
-        waiting = [one.name for one in unknown if one.snapshot.state not in ("lost", "failed")]
-        if waiting:
-            return (f"Reading interfaces of {', '.join(waiting[:MAX_NAMES])}…",)
+        if any(one.snapshot.state not in ("lost", "failed") for one in unknown):
+            return (f"Waiting for {self._statuses_of(unknown)}.",)
         hosts = tuple(one for one in hosts if one not in unknown)
         if len(hosts) < 2:
-            names = ", ".join(one.name for one in unknown[:MAX_NAMES])
-            return (f"A test needs two connected hosts; not connected: {names}.", SELF_TEST_HINT)
+            return (
+                f"A test needs two connected hosts; not connected: {self._statuses_of(unknown)}.",
+                SELF_TEST_HINT,
+            )
         no_path = "No test path: no two hosts have unique addresses in the same subnet"
         if all(is_same_machine(hosts[0].snapshot, one.snapshot) for one in hosts[1:]):
             names = " and ".join(one.name for one in hosts[:MAX_NAMES])
@@ -161,6 +165,16 @@ class TrafficScreen(FramedScreen):
             f"{no_path}.",
             "Across routers: nictop traffic CLIENT SERVER --client-address … --server-address …",
         )
+
+    def _why_no_path(self) -> str:
+        """Whether there is one is not known before all interfaces are read."""
+        unread = any(one.snapshot.inventory is None for one in self.nictop.hosts.sessions)
+        return "interfaces are not read yet" if unread else "no test path"
+
+    def _statuses_of(self, hosts: Sequence[HostSession]) -> str:
+        """``vm1 (logging in, 4 s), vm2 (reconnecting in 2 s)``"""
+        now, interval = self.nictop.now(), self.nictop.hosts.interval
+        return ", ".join(f"{one.name} ({one.status_text(now, interval)})" for one in hosts[:MAX_NAMES])
 
     def _check(self) -> None:
         """Check what the form and the pair make together, and show what is wrong with it."""
@@ -233,7 +247,7 @@ class TrafficScreen(FramedScreen):
         """If something is wrong, show that and start nothing."""
         row = self.query_one(OfferTable).chosen
         if row is None:
-            self._form_error = "Not started: no test path (Tab: to the button Self-test)"
+            self._form_error = f"Not started: {self._why_no_path()} (Tab: to the button Self-test)"
             self._draw_facts()
         else:
             self._begin(self._choice)
@@ -278,7 +292,7 @@ class TrafficScreen(FramedScreen):
         self.set_focus(self.query_one(RunForm))
 
     def action_options(self) -> None:
-        why_not = "no test path" if self.query_one(OfferTable).chosen is None else ""
+        why_not = "" if self.query_one(OfferTable).chosen is not None else self._why_no_path()
         why_not = "a test is running" if self.nictop.traffic.running else why_not
         entries = (
             MenuEntry("All options", self.toggle_everything, self.query_one(RunForm).everything),

@@ -6,6 +6,7 @@ Escape leaves the screen, and the run continues; enter ends it and shows what wa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,11 +17,12 @@ from nictop.report.runs.sentences import path_test_sentences
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.results.selection import StoredRun
-from nictop.tui.keys import RUN_KEYS
+from nictop.tui.keys import RUN_KEYS, shown_key
 from nictop.tui.screens.dialogs.leave import ChangeScreen, ConfirmDialog
 from nictop.tui.screens.traffic.run_page import RunPage
-from nictop.tui.screens.traffic.status import progress_text, time_text
+from nictop.tui.screens.traffic.status import last_result_text, progress_text, time_text
 from nictop.tui.widgets.traffic.comparison_view import verdict_of
+from nictop.tui.widgets.traffic.run_waiting import RunStage, RunWaiting
 
 if TYPE_CHECKING:
     from textual.worker import WorkType
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 RUN_COUNTDOWN_SECONDS = 1.0
 """Between two redraws while nothing is measured: the time that is left is counted in seconds."""
+MAX_STAGES = 6
+"""Of those before the first data, the last ones."""
 KEY_IGNORED_SECONDS = 1.0
 """After a test has ended by itself: the key that stops it must not start it again."""
 
@@ -127,6 +131,21 @@ class RunScreen(RunPage):
         verdict = None if traffic.running else verdict_of(traffic.results)
         sentences += [("verdict", verdict.sentence)] if verdict is not None else []
         return sentences
+
+    def waiting(self) -> RunWaiting:
+        traffic = self.nictop.traffic
+        stages = [RunStage(text, seconds, "done") for text, seconds in traffic.stage_times]
+        if stages:
+            stages[-1] = replace(stages[-1], state="active" if traffic.running else "failed")
+        last = last_result_text(traffic)
+        if traffic.running:
+            title = "Nothing is measured yet; the chart begins with the first data."
+            return RunWaiting(title, "", stages[-MAX_STAGES:], [last])
+        reason, _, advice = traffic.trouble.partition("; ")
+        failure = f"Test failed: {reason}" if reason else self.failure_text()
+        again, back = shown_key(self.app, "open"), shown_key(self.app, "back")
+        texts = [f"To do: {advice}" if advice else "", f"{again}: run it again · {back}: change its options", last]
+        return RunWaiting("Nothing was measured.", failure, stages[-MAX_STAGES:], texts)
 
     def notes(self) -> Sequence[str]:
         return self.nictop.traffic.notes

@@ -37,6 +37,7 @@ from nictop.tui.widgets.traffic.chart import RunChart
 from nictop.tui.widgets.traffic.hosts import RunHosts
 from nictop.tui.widgets.traffic.latency_bars import LatencyBars
 from nictop.tui.widgets.traffic.queue_bars import RunQueues
+from nictop.tui.widgets.traffic.run_waiting import RunWaiting
 
 LABEL_CELLS = 11
 """Of the label before a sentence."""
@@ -52,6 +53,9 @@ HOST_ROWS = (4, 2, 1)
 
 RESULT_KINDS = ("event", "failed", "type", "goodput", "transactions", "under load")
 """Kinds of the sentences that say what came of the run."""
+FAILURE_KINDS = ("failed", "event")
+"""Kinds of sentences that say why nothing was measured."""
+
 STYLES = {
     "event": "bad",
     "failed": "bad",
@@ -158,6 +162,19 @@ class RunPage(FramedScreen):
         """(kind, text) of sentences before the result of this run."""
         raise NotImplementedError
 
+    def waiting(self) -> RunWaiting | None:
+        """What is shown in the place of the chart while nothing was measured; here of a run that has ended so."""
+        failure = self.failure_text()
+        return RunWaiting("Nothing was measured.", failure) if failure else None
+
+    def failure_text(self) -> str:
+        """Why the run failed, by its result; "": it did not, or it has none yet."""
+        run_view = self.run_view()
+        if run_view is None or run_view.result is None:
+            return ""
+        sentences = result_sentences(run_view.result)
+        return next((f"Test failed: {one.text}" for one in sentences if one.kind in FAILURE_KINDS), "")
+
     def notes(self) -> Sequence[str]:
         """Remarks on it."""
         return ()
@@ -177,8 +194,8 @@ class RunPage(FramedScreen):
         chart = self.query_one(RunChart)
         self._draw_sentences(run_view)
         self._show_parts(run_view)
-        chart.show(run_view)
-        self._divide(len(run_view.hosts) if run_view is not None else 2)
+        chart.show(run_view, self.waiting())
+        self._divide(len(run_view.hosts) if run_view is not None else 0)
         self.query_one(RunHosts).show(chart.shown, chart.time, chart.view.span)
         self.query_one(RunQueues).show(chart.shown)
         self.query_one(LatencyBars).show(chart.shown)

@@ -8,13 +8,14 @@ from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE
 from nictop.model.text.terminal import width
 from nictop.model.text.words import count_noun
-from nictop.report.runs.sentences import plan_options
+from nictop.report.runs.sentences import plan_options, result_sentences
 from nictop.traffic.analysis.loaded import added_latency
 from nictop.traffic.results.caveats import caveat_of, caveat_of_runs, with_caveat
 
 if TYPE_CHECKING:
     from nictop.model.text.glyphs import Glyphs
     from nictop.traffic.live.run_view import RunView
+    from nictop.traffic.results.result import Result
     from nictop.tui.controllers.traffic import TrafficController
 
 PROGRESS_CELLS = 10
@@ -112,6 +113,18 @@ def end_text(traffic: TrafficController) -> str:
         caveat = caveat_of_runs(run.result for run in ended.results)
         return f"Test finished: {with_caveat(count_noun(len(ended.results), 'run'), caveat)} (key 6)"
     return f"Test finished: {headline_text(run_view)} (key 6)"
+
+
+def last_result_text(traffic: TrafficController) -> str:
+    """``Last result: 9.41 Gb/s received by vm2 …``: of the experiment before, if it is this nictop's; "": none."""
+    stored = [one for ended in traffic.ended for one in ended.results]
+    return result_line("Last result", stored[-1].result) if stored else ""
+
+
+def result_line(title: str, result: Result) -> str:
+    """The most important sentence about a result, after a title."""
+    sentences = result_sentences(result)
+    return f"{title}: {sentences[0].text}" if sentences else ""
 
 
 def progress_text(traffic: TrafficController) -> str:

@@ -80,6 +80,15 @@ class PlainScrollBar(ScrollBarRender):
     HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * 8
 
 
+WaitingLines = Callable[[int], Sequence[SpanLine]]
+"""What is waited for, in lines of so many cells, for a view that has nothing else to show of its host yet."""
+
+
+def no_lines(cells: int) -> Sequence[SpanLine]:
+    """`WaitingLines` of a view whose host is known."""
+    return ()
+
+
 def _no_line(index: int) -> SpanLine:
     return ()
 

@@ -11,19 +11,27 @@ from typing import Any, Generic
 
 from textual import events
 
-from nictop.model.facts import clean, driver_name, fit, value_or_reason, width
+from nictop.model.facts import absence_reason, clean, driver_name, fit, value_or_reason, width
 from nictop.model.queues.heatmap import Heatmap
 from nictop.model.queues.trends import Key, Trends
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.probe.records import Channels, Link, Rings
-from nictop.tui.widgets.base.line_view import SpanLine, cut_spans
+from nictop.model.text.words import NOT_READ_YET
+from nictop.probe.records import Channels, Link, Rings, Unreadable
+from nictop.tui.widgets.base.line_view import SpanLine, WaitingLines, cut_spans, no_lines
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.charts.sparkline import area
 
 MAX_NAME_CELLS = 15
 """IFNAMSIZ without the final zero."""
 NO_LINK = "Press ← → to choose an interface"
+
+
+def no_link_text(snapshot: Snapshot) -> str:
+    """Why a view of one NIC has none, or what to do."""
+    if snapshot.links:
+        return NO_LINK
+    return "No network interfaces" if snapshot.inventory is not None else "Interfaces: not read yet"
 
 
 def nic_line(link: Link | None, facts: Sequence[str], cells: int, glyphs: Glyphs = UNICODE) -> SpanLine:
@@ -35,8 +43,18 @@ def nic_line(link: Link | None, facts: Sequence[str], cells: int, glyphs: Glyphs
     return (f" {name} ", "title"), (arrows, "accent"), (" " + fit(text, min(room, width(text))), "")
 
 
-def driver_text(link: Link) -> str:
-    return driver_name(link) or "no driver"
+def driver_text(link: Link, snapshot: Snapshot) -> str:
+    """Driver of a link; that it has none is said only when that was read."""
+    function = next((one for one in snapshot.pci if one.address == link.pci_address), None)
+    why = unread_source(snapshot, "ethtool")
+    return driver_name(link, function) or ("no driver" if why is None else f"driver {absence_reason(why, None)}")
+
+
+def unread_source(snapshot: Snapshot, source: str) -> Unreadable | None:
+    """Why a source of the inventory is not known; None: it was read."""
+    if snapshot.inventory is None:
+        return Unreadable("failed", NOT_READ_YET)
+    return snapshot.inventory.unreadable.get(source)
 
 
 def settings_texts(link: Link) -> list[str]:
@@ -131,6 +149,7 @@ class NicView(ChoiceView, Generic[Key]):
         self._trends: Trends[Key] = Trends()
         self._has_settled = False
         """The first choice was made, and stays."""
+        self.waiting: WaitingLines = no_lines
 
     @property
     def _cells(self) -> int:

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from nictop.model.columns.queues import moved_note
-from nictop.model.facts import clean, driver_name, fit, wrap
+from nictop.model.facts import absence_reason, clean, driver_name, fit, wrap
 from nictop.model.facts import width as cells_of
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.filters import QUEUE_FIELDS, NumberFilter, number_filter
@@ -30,6 +30,7 @@ from nictop.model.rates.links import Rates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.words import NOT_READ_YET
 from nictop.probe.records import Link
 from nictop.rules.queue_advice import QueueAdvice
 from nictop.rules.wording import command_lines, more_commands
@@ -39,14 +40,15 @@ from nictop.tui.widgets.charts.sparkline import nice_ceiling
 from nictop.tui.widgets.cpu.matrix import MatrixRow, draw_matrix
 from nictop.tui.widgets.cpu.nic_view import (
     CHART_SCALE_CELLS,
-    NO_LINK,
     NicPage,
     NicView,
     beside,
     driver_text,
     minute_chart,
     nic_line,
+    no_link_text,
     settings_texts,
+    unread_source,
 )
 from nictop.tui.widgets.cpu.queue_detail import draw_detail, draw_others, one_line
 from nictop.tui.widgets.cpu.queue_table import (
@@ -88,8 +90,11 @@ def draw_queues(
     """Table, what to do, and details of the selected queue in `height` rows, only so many rows of the table as fit; the
     matrix below them may go beyond."""
     plan = queue_map(link, snapshot)
-    lines = [nic_line(link, [driver_text(link), *settings_texts(link)], width, glyphs)]
+    lines = [nic_line(link, [driver_text(link, snapshot), *settings_texts(link)], width, glyphs)]
     rows = shown_rows(plan, trends, unfold=unfold, wanted=wanted)
+    why = unread_source(snapshot, "queues")
+    if why is not None and (not plan.rows or why.detail == NOT_READ_YET):  # their settings would be shown as off
+        return NicPage([*lines, one_line(f"queues {absence_reason(why, None)}", width, "dim")], None, {}, None)
     what_now = draw_advice(advice, width, glyphs)
     if not rows and plan.rows:
         return NicPage([*lines, one_line(NO_MATCHES.strip(), width, "dim"), *what_now], None, {}, None)
@@ -315,7 +320,7 @@ class QueueView(NicView[QueueKey]):
         self._link = link
         if link is None:
             self._snapshot, self._targets, self.count_text = None, {}, ""
-            self.show_lines([nic_line(None, (), self._cells, self.glyphs), ((f" {NO_LINK}", "dim"),)])
+            self.show_lines(self._lines_without_link(snapshot))
             return
         plan, found = queue_plan(link, snapshot.inventory), queue_map(link, snapshot)
         self._trends.update(parts, plan, partial(queue_rates, plan, link.ifindex))
@@ -324,6 +329,13 @@ class QueueView(NicView[QueueKey]):
         self.count_text = f"{len(rows)} of {len(found.rows)}"
         self.set_keys([str(row.queue) for row in rows])
         self.redraw()
+
+    def _lines_without_link(self, snapshot: Snapshot) -> list[SpanLine]:
+        waiting = self.waiting(self._cells)
+        return [
+            nic_line(None, (), self._cells, self.glyphs),
+            *(waiting or [((f" {self.glyphs.encode(no_link_text(snapshot))}", "dim"),)]),
+        ]
 
     def first_choice(self) -> int:
         """The busiest queue when that is known for the first time; then it stays."""

@@ -35,7 +35,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.bars import bar
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.model.text.words import absence_reason
+from nictop.model.text.words import NOT_READ_YET, absence_reason
 from nictop.probe.records import Link
 from nictop.tui.widgets.base.filter_line import NO_MATCHES
 from nictop.tui.widgets.base.line_view import Span, SpanLine, section_line
@@ -50,13 +50,13 @@ from nictop.tui.widgets.cpu.cpu_block import (
 from nictop.tui.widgets.cpu.matrix import MatrixRow, draw_matrix, number_cells
 from nictop.tui.widgets.cpu.nic_view import (
     CHART_SCALE_CELLS,
-    NO_LINK,
     NicPage,
     NicView,
     beside,
     driver_text,
     minute_chart,
     nic_line,
+    no_link_text,
 )
 
 MIN_LEFT_CELLS = 44
@@ -101,7 +101,9 @@ def interrupts_by_cpu(loads: Sequence[tuple[str, InterruptLoad]]) -> dict[int, f
 
 def no_interrupts_text(snapshot: Snapshot) -> str:
     """Why a link has none: they were not read, or it has none of its own."""
-    why = snapshot.inventory.unreadable.get("interrupts") if snapshot.inventory is not None else None
+    if snapshot.inventory is None:
+        return f"interrupts {NOT_READ_YET}"
+    why = snapshot.inventory.unreadable.get("interrupts")
     return "no dedicated interrupts" if why is None else f"interrupts {absence_reason(why, None)}"
 
 
@@ -116,7 +118,7 @@ def draw_vectors(
 ) -> list[SpanLine]:
     """The interrupts of the NIC that go to one CPU, with bars; two columns where they fit. `absent`: without any."""
     if link is None:
-        return [((f" {NO_LINK}", "dim"),)]
+        return [((f" {absent}", "dim"),)]
     title = section_line(f"interrupts/s of {clean(link.name)} on CPU {units.UNKNOWN if cpu is None else cpu}", width)
     if not loads:
         return [title, ((f" {absent}", "dim"),)]
@@ -182,7 +184,7 @@ def draw_threads(snapshot: Snapshot, width: int, *, one_per_line: bool) -> list[
     title = section_line("Top network threads", width)
     consumers = cpu_consumers(snapshot)
     if not consumers:
-        return [title, ((" no network threads found", "dim"),)]
+        return [title, ((f" {_no_threads_text(snapshot)}", "dim"),)]
     per_line = 1 if one_per_line else max(1, width // CONSUMER_CELLS)
     rows = min(-(-len(consumers) // per_line), MAX_CONSUMER_ROWS if one_per_line else MAX_SHORT_CONSUMER_ROWS)
     busy = [one for one in consumers if one.total]
@@ -198,6 +200,14 @@ def draw_threads(snapshot: Snapshot, width: int, *, one_per_line: bool) -> list[
             names = [_brief(one) for one in busy[first : first + per_line]]
             lines.append((("".join(fit(f" {name}", width // per_line) for name in names), ""),))
     return [title, *lines, *[((" ", ""),)] * (rows - len(lines))]  # the same height, whoever is busy
+
+
+def _no_threads_text(snapshot: Snapshot) -> str:
+    """They were not read, or there are none."""
+    if snapshot.inventory is None:
+        return f"threads {NOT_READ_YET}"
+    why = snapshot.inventory.unreadable.get("threads")
+    return "no network threads found" if why is None else f"threads {absence_reason(why, None)}"
 
 
 def _brief(one: CpuConsumer) -> str:
@@ -284,14 +294,12 @@ def draw_cpus(
     rates = snapshot.rates
     loads = link_interrupts(queue_map(link, snapshot)) if link is not None else []
     by_cpu = interrupts_by_cpu(loads)
-    lines: list[SpanLine] = [
-        nic_line(link, _nic_facts(link, loads, by_cpu, no_interrupts_text(snapshot)), width, glyphs)
-    ]
+    lines: list[SpanLine] = [nic_line(link, _nic_facts(link, loads, by_cpu, snapshot), width, glyphs)]
     wide = width >= WIDE_CELLS
     left = min(width // 2, width - number_cells(_name_cells(loads, width), len(rates.cpus) if rates is not None else 0))
     is_beside = wide and bool(loads) and left >= MIN_LEFT_CELLS
     left = left if is_beside else width // 2
-    absent = no_interrupts_text(snapshot)
+    absent = no_interrupts_text(snapshot) if link is not None else glyphs.encode(no_link_text(snapshot))
     vectors = draw_vectors(link, loads, selected, left - 1 if wide else width, absent=absent, glyphs=glyphs)
     threads = draw_threads(snapshot, left - 1 if wide else width, one_per_line=wide)
     matrix: list[SpanLine] = []
@@ -336,16 +344,19 @@ def draw_cpus(
 
 
 def _nic_facts(
-    link: Link | None, loads: Sequence[tuple[str, InterruptLoad]], by_cpu: Mapping[int, float] | None, absent: str
+    link: Link | None,
+    loads: Sequence[tuple[str, InterruptLoad]],
+    by_cpu: Mapping[int, float] | None,
+    snapshot: Snapshot,
 ) -> list[str]:
     if link is None:
         return []
-    number = len(loads)
-    counted = f"{number} interrupt{'' if number == 1 else 's'}" if number else absent
+    number, driver = len(loads), driver_text(link, snapshot)
+    counted = f"{number} interrupt{'' if number == 1 else 's'}" if number else no_interrupts_text(snapshot)
     if by_cpu is None:
-        return [driver_text(link), counted]
+        return [driver, counted]
     cpus = f"on {len(by_cpu)} CPU{'' if len(by_cpu) == 1 else 's'}"
-    return [driver_text(link), counted, f"{units.per_second(sum(by_cpu.values()))} {cpus}"]
+    return [driver, counted, f"{units.per_second(sum(by_cpu.values()))} {cpus}"]
 
 
 class CpuView(NicView[int]):
@@ -390,6 +401,10 @@ class CpuView(NicView[int]):
         return self._keys.index(busiest)
 
     def draw_page(self, **common: Any) -> NicPage:
+        snapshot = common["snapshot"]
+        waiting = self.waiting(self._cells) if self._link is None and snapshot.rates is None else ()
+        if waiting:
+            return NicPage([nic_line(None, (), self._cells, self.glyphs), *waiting], None, {}, None)
         return draw_cpus(
             self._link,
             wanted=self.filter,

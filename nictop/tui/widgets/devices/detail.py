@@ -46,6 +46,7 @@ NUMBERS_CELLS = 15
 """Cells of the numbers at the left of a chart: ``RX 9.41 Gb/s``."""
 MIN_BESIDE_CELLS = 56
 """Cells from which on RX and TX stand beside each other."""
+NO_ROW = " No interface is chosen"
 MIN_SUMMARY_ROWS = 5
 """Rows from which on the summary has a line for each fact."""
 
@@ -260,7 +261,7 @@ class LinkPanel(WhileOpen, Vertical):
         if chart.display != drawn:
             chart.display = drawn
         if row is None:
-            view.show_lines([])
+            view.show_lines([((NO_ROW, "dim"),)])
             return
         if drawn:
             chart.take_rows(shape.height)

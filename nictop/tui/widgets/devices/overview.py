@@ -16,6 +16,7 @@ from nictop.model.devices.row_filter import row_filter
 from nictop.model.facts import clean, wrap
 from nictop.model.facts.pairs import netdev_names, pair_facts
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.words import NOT_READ_YET
 from nictop.rules import Diagnosis
 from nictop.tui.keys import shown_key
 from nictop.tui.widgets.base.filter_line import FilterLine
@@ -24,6 +25,8 @@ from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 
 FILTER_HINT = "filter: ens3  driver:virtio  drops>0  drops/s>0  !host:pve  address:192.0.2.0/24"
+MAX_UNREAD_NAMES = 3
+"""Of hosts in a line."""
 MAX_FACT_ROWS = 6
 """Rows for what belongs to the chosen NIC."""
 
@@ -99,6 +102,8 @@ class OverviewView(WhileOpen, Container):
         self._nics = NicRows()
         self.virtual = False
         """Netdevs without a device are listed, too."""
+        self._statuses: dict[str, str] = {}
+        """Host → what is waited for; "": its interfaces are known."""
 
     def compose(self) -> ComposeResult:
         yield OverviewTable(id="nics")
@@ -113,9 +118,18 @@ class OverviewView(WhileOpen, Container):
         return self.query_one(OverviewTable).chosen
 
     def show(
-        self, hosts: Sequence[HostSession], pictures: Sequence[Snapshot], diagnosis: Diagnosis | None, now: float
+        self,
+        hosts: Sequence[HostSession],
+        pictures: Sequence[Snapshot],
+        diagnosis: Diagnosis | None,
+        now: float,
+        interval: float,
     ) -> None:
         """Draw the hosts from `pictures`, one snapshot of each."""
+        self._statuses = {
+            host.name: host.status_text(now, interval) if picture.inventory is None else ""
+            for host, picture in zip(hosts, pictures, strict=True)
+        }
         self._nics.update(hosts, pictures, diagnosis, now, virtual=self.virtual)
         self._draw()
 
@@ -149,7 +163,7 @@ class OverviewView(WhileOpen, Container):
             ((f" {part}", "warn"),) for message in complaints for part in self._wrapped(message, cells)
         ]
         if row is not None and row.end.ifindex == NO_NIC_IFINDEX:
-            message = row.snapshot.message or _why_no_nic(row.snapshot)
+            message = row.snapshot.message or self._why_no_nic(row.snapshot)
             lines += [((f" {part}", "dim"),) for part in self._wrapped(f"{row.end.host}: {message}", cells)]
         elif row is not None:
             lines += [
@@ -158,10 +172,24 @@ class OverviewView(WhileOpen, Container):
                 for part in self._wrapped(f"{_title(row)} {fact.text}", cells)
             ]
             if not lines:
-                lines = [((f" {clean(_title(row))}: no peer found on other hosts", "dim"),)]
+                text = f"{_title(row)}: {self._why_no_peer(row)}"
+                lines = [((f" {part}", "dim"),) for part in self._wrapped(text, cells)]
         lines = lines[:MAX_FACT_ROWS]
         view.take_rows(max(1, len(lines)) + view.gutter.height)
         view.show_lines(lines)
+
+    def _why_no_nic(self, snapshot: Snapshot) -> str:
+        if snapshot.inventory is None:
+            return self._statuses.get(snapshot.host, "") or NOT_READ_YET
+        return "loopback is its only interface" if snapshot.links else "no interfaces"
+
+    def _why_no_peer(self, row: NicRow) -> str:
+        """Nothing is said of hosts whose interfaces are not known."""
+        unread = [name for name, status in self._statuses.items() if status]
+        if unread:
+            names = ", ".join(map(clean, unread[:MAX_UNREAD_NAMES]))
+            return f"no peer found; {NOT_READ_YET}: {names}"
+        return "no peer found on other hosts" if len(self._statuses) > 1 else "no other host is watched"
 
     def _wrapped(self, text: str, cells: int) -> tuple[str, ...]:
         return wrap(self.glyphs.encode(text), cells)
@@ -176,12 +204,6 @@ class OverviewView(WhileOpen, Container):
 
 def _title(row: NicRow) -> str:
     return f"{row.end.host} {row.link.name if row.link is not None else ''}"
-
-
-def _why_no_nic(snapshot: Snapshot) -> str:
-    if snapshot.inventory is None:
-        return "no data yet"
-    return "loopback is its only interface" if snapshot.links else "no interfaces"
 
 
 def _number(rows: Sequence[NicRow]) -> str:

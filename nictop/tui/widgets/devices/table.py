@@ -29,7 +29,7 @@ from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC_IFINDEX, NicRow
 from nictop.model.devices.row_filter import row_filter
 from nictop.model.devices.tree import AGGREGATE_KINDS, Row, device_tree, guides, matching_rows
-from nictop.model.facts import Tone, clean, fit, is_virtual, wrap
+from nictop.model.facts import Tone, clean, fit, is_virtual
 from nictop.model.facts import width as cells_of
 from nictop.model.history import History
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
@@ -38,7 +38,7 @@ from nictop.rules import SEVERITIES
 from nictop.rules.wording import SEVERITY_LABELS, has_read_all, severity_mark
 from nictop.tui.keys import shown_key
 from nictop.tui.widgets.base.filter_line import NO_MATCHES
-from nictop.tui.widgets.base.line_view import TONES, Span, SpanLine
+from nictop.tui.widgets.base.line_view import TONES, Span, SpanLine, WaitingLines, no_lines
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.charts.plot import ColumnCache
 from nictop.tui.widgets.charts.sparkline import nice_ceiling, spark
@@ -215,6 +215,7 @@ class DeviceTable(ChoiceView):
         """Those of them that pass the filter."""
         self._tree_of: tuple[object, object, bool] | None = None
         self._columns = ColumnCache()
+        self.waiting: WaitingLines = no_lines
         self._snapshot: Snapshot | None = None
         self._history: History | None = None
 
@@ -242,8 +243,8 @@ class DeviceTable(ChoiceView):
 
     @property
     def needed_rows(self) -> int:
-        """Rows that show everything without a filter, header included."""
-        return len(self._tree) + 1
+        """Rows that show everything without a filter, header included; before there are any, what is waited for."""
+        return len(self._tree or self.lines) + 1
 
     @property
     def count_text(self) -> str:
@@ -414,11 +415,7 @@ class DeviceTable(ChoiceView):
         """Why there is no row."""
         if snapshot.inventory is not None:
             return [((" No network interfaces", "dim"),)]
-        if snapshot.state != "failed":
-            return [((" Reading interfaces…", "dim"),)]
-        cells = max(10, self.scrollable_content_region.width - 2)
-        text = self.glyphs.text(f"{snapshot.host} failed: {snapshot.message or 'no reason is known'}")
-        return [((f" {part}", "bad"),) for part in wrap(text, cells)]
+        return [*self.waiting(self.scrollable_content_region.width)]
 
     def _header_line(self, shape: TableLayout) -> SpanLine:
         text = " " * LEAD_CELLS + fit("DEVICE", shape.name)

@@ -106,12 +106,12 @@ class DevicesView(WhileOpen, Container):
         """Give the table the rows that it needs, and the rest to the panel or the charts."""
         table, left, panel = self.query_one(DeviceTable), self.query_one("#left"), self.query_one(LinkPanel)
         wide, detail = self.screen.has_class("-wide"), self.screen.has_class("-detail")
-        divided_for = (table.needed_rows, self.size, wide, detail)
+        divided_for = (table.needed_rows, table.chosen is None, self.size, wide, detail)
         if divided_for == self._divided_for:
             return
         self._divided_for = divided_for
         room, needed = self.size.height, table.needed_rows
-        rows = room if detail or wide else panel_rows(needed, room)
+        rows = room if detail or wide else panel_rows(needed, room) if table.chosen is not None else 0
         self._charts = (
             left_charts(needed, self.size.width, room) if wide and not detail else ChartShape(0, beside=False)
         )

@@ -27,7 +27,7 @@ from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine
 
 NUMBER_SPAN = 2
 """Index of the number of the others among the spans of the line."""
-NOT_CHECKED_TEXT = "Checks start when the inventory has been read"
+NOT_CHECKED_TEXT = "Not checked yet: the checks run when the inventory has been read"
 
 
 def draw_worst_finding(

@@ -21,7 +21,7 @@ from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.wording import SEVERITY_LABELS, checks_text, severity_counts_text
 from nictop.tui.keys import FINDINGS_KEYS, shown_key
 from nictop.tui.widgets.base.filter_line import NO_MATCHES, FilterLine
-from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
+from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, WaitingLines, no_lines
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.findings.page import (
@@ -202,6 +202,7 @@ class FindingsView(WhileOpen, Container):
         """Whether the page has the whole view."""
         self._has_several_fixes = False
         """Of the finding whose page is shown."""
+        self.waiting: WaitingLines = no_lines
 
     def compose(self) -> ComposeResult:
         with Vertical(id="finding-column"):
@@ -323,7 +324,9 @@ class FindingsView(WhileOpen, Container):
 
     def _empty_page(self, cells: int) -> list[SpanLine]:
         """What follows from an empty list."""
-        if self._diagnosis is None or self.query_one(FilterLine).value:
+        if self._diagnosis is None:
+            return [*self.waiting(cells)]
+        if self.query_one(FilterLine).value:
             return []
         if not self._diagnosis.skipped:
             return [((" All checks passed.", ""),)]

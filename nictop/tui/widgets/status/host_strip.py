@@ -100,7 +100,8 @@ def _item(host: HostSession, is_chosen: bool, now: float, interval: float, glyph
     mark, style = host_mark(status, glyphs=glyphs)
     name = glyphs.text(host.name)
     name = fit(name, min(width(name), MAX_HOST_NAME_CELLS))
-    words = "" if status == "live" else f" {host.status_text(now, interval)}"
+    text = host.status_text(now, interval)
+    words = "" if text == "live" else f" {text}"
     left, right = ("[", "]") if is_chosen else (" ", " ")
     return [(f" {left}", "title"), (mark, style), (f" {name}", "title" if is_chosen else ""), (words, style),
             (right, "title")]  # fmt: skip

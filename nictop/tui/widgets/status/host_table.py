@@ -29,6 +29,7 @@ from nictop.rules.wording import severity_badges
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.table_line import cell_spans, fit_with_mark, header_line, headings
+from nictop.tui.widgets.status.host_start import draw_steps
 from nictop.tui.widgets.status.host_strip import STYLES, host_mark
 
 MORE_RIGHTS = "run its probe as root: nictop --sudo, or sudo = true for the host in config.toml"
@@ -229,15 +230,17 @@ def _sized(column: Column[HostRow], rows: Sequence[HostRow]) -> Column[HostRow]:
     return replace(column, width=min(column.width, max(needed, len(column.title))))
 
 
-def draw_host(host: HostSession, moment: DrawTime, cells: int) -> list[SpanLine]:
-    """The facts of a host, in one line if they fit; before them why it is not live, after them what its probe could not
-    read."""
+def draw_host(host: HostSession, moment: DrawTime, cells: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
+    """The facts of a host, in one line if they fit; before them why it is not live, after them what is waited for, or
+    what its probe could not read."""
     now, snapshot = moment.here.monotonic, host.snapshot
     status = host.status(now, moment.interval)
     lines: list[SpanLine] = []
     if status != "live":
         lines += _lines(host.notice(now, moment.interval), cells, STYLES[status])
     lines += _lines(host_facts_text(host, moment, cells), cells)
+    if snapshot.inventory is None:
+        lines += draw_steps(host, now, cells, glyphs=glyphs)
     missing = missing_rights_text(snapshot)
     if missing:
         lines += _lines(f"{missing}; {MORE_RIGHTS}", cells, "dim")

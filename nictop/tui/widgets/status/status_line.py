@@ -46,22 +46,25 @@ def draw_status(
     paused: bool,
     glyphs: Glyphs,
     silent: float = 0.0,
+    doing: str = "",
     run: str = "",
     mode: Span = NOTHING_TO_CHANGE,
 ) -> SpanLine:
     """One host in a line of exactly `width` cells; what matters least is left out or cut first. `silent`: seconds for
-    which a live host has said nothing, although it should have; 0 while it does what it should. `run`: about what goes
-    on (a run, a recording), short. `mode`: whether the host may be changed."""
+    which a live host has said nothing, although it should have; 0 while it does what it should. `doing`: what of it is
+    waited for. `run`: about what goes on (a run, a recording), short. `mode`: whether the host may be changed."""
     state = "lost" if silent else snapshot.state
     left: list[Span] = [(f" {glyphs.encode(MARKS[state])} ", STYLES[state]), (f"{clean(snapshot.host)}  ", "title")]
     if silent:
         left.append((f"silent for {whole_seconds(silent)} ", "warn"))
     elif snapshot.state != "live":
-        left.append((f"{snapshot.state} ", STYLES[snapshot.state]))
+        left.append((f"{doing or snapshot.state} ", STYLES[snapshot.state]))
     elif snapshot.inventory is None or "platform" in snapshot.inventory.pending:
-        left.append(("inventory pending ", "dim"))
+        left.append((f"{doing or 'inventory pending'} ", "dim"))
     else:
         left.append((clean(platform_text(snapshot.inventory.platform)), "dim"))
+        if doing:
+            left.append((glyphs.encode(f" · {doing} "), "dim"))
     return _line(left, width, interval, cost, run, mode=_mode_in(mode, width), paused=paused, glyphs=glyphs)
 
 
@@ -243,6 +246,7 @@ class StatusLine(LineView):
                 paused=self._paused,
                 glyphs=self.glyphs,
                 silent=silent if overdue else 0.0,
+                doing=self._hosts[0].start.active_text(self._clock()) if self._hosts else "",
                 run=run,
                 mode=self._mode,
             )

@@ -12,6 +12,7 @@ from textual.message import Message
 from nictop.traffic.live.run_view import RunView
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.traffic.chart_drawing import draw_run, drawing_inputs, layout_of
+from nictop.tui.widgets.traffic.run_waiting import RunWaiting, draw_waiting
 from nictop.tui.widgets.traffic.viewport import View, chosen_host, enlarged, sight_of
 
 __all__ = ["RunChart", "View"]
@@ -32,6 +33,7 @@ class RunChart(LineView):
         super().__init__(id=id)
         self._newest: RunView | None = None
         self._frozen: RunView | None = None
+        self._waiting: RunWaiting | None = None
         self.view = View()
         self._drawn_of: tuple[object, ...] | None = None
 
@@ -49,12 +51,13 @@ class RunChart(LineView):
     def frozen(self) -> bool:
         return self._frozen is not None
 
-    def show(self, run_view: RunView | None) -> None:
-        """Draw this run; another run than before is shown whole, without a cursor."""
+    def show(self, run_view: RunView | None, waiting: RunWaiting | None = None) -> None:
+        """Draw this run; another run than before is shown whole, without a cursor. `waiting` is shown instead while
+        nothing of it was measured."""
         before = self._newest.result if self._newest is not None else None
         if run_view is None or (before is not None and run_view.result is not before):
             self._frozen, self.view = None, replace(self.view, cursor=None, span=None)
-        self._newest = run_view
+        self._newest, self._waiting = run_view, waiting
         if self._frozen is None:
             self._draw()
 
@@ -111,6 +114,10 @@ class RunChart(LineView):
 
     def _draw(self) -> None:
         run_view, cells = self.shown, self._cells()
+        if self._waiting is not None and (run_view is None or not run_view.series):
+            self._drawn_of = None
+            self.show_lines(draw_waiting(self._waiting, cells[0], glyphs=self.glyphs))
+            return
         of = (cells, *drawing_inputs(run_view, self.view)) if run_view is not None else None
         if of is not None and of == self._drawn_of:
             return

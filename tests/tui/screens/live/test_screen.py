@@ -46,8 +46,15 @@ async def test_the_answer_is_there_without_a_key() -> None:
 async def test_before_the_first_line_the_screen_says_what_it_waits_for() -> None:
     async with live_screen() as screen:
         await screen.receive(SourceState("connecting", ""))
-        assert any("connecting" in row for row in screen.drawn())
-        assert "Reading interfaces…" in screen.lines()[0]
+        assert any("starting probe" in row for row in screen.drawn())
+        shown = [" ".join(line.split()) for line in screen.lines()]
+        assert shown == [
+            "alma-load-001: starting probe",
+            "◌ start the probe 0 s",
+            "· read interfaces",
+            "· read the inventory",
+            "· run the checks",
+        ]
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
@@ -55,9 +62,9 @@ async def test_of_a_host_that_failed_the_screen_says_why(glyphs: Glyphs) -> None
     async with live_screen(NARROW, glyphs=glyphs) as screen:
         await screen.receive(SourceState("failed", "Host key of vm1 was rejected\x1b[2J " + "long " * 30))
         lines = screen.lines()
-        assert "failed: Host key of vm1 was rejected\\x1b[2J" in lines[0]
-        assert " ".join(" ".join(lines).split()).endswith("long long")
-        assert len(lines) > 1
+        assert lines[0] == " alma-load-001: failed"
+        assert lines[1].startswith(" Host key of vm1 was rejected\\x1b[2J")
+        assert " long long nictop does not try again by itself. Press 5 " in " ".join(" ".join(lines).split())
 
 
 async def test_moving_asks_the_probe_to_watch_that_device() -> None:

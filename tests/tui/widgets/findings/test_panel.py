@@ -51,7 +51,10 @@ def test_the_mark_and_its_colour_are_those_of_the_severity(
 
 
 def test_without_findings() -> None:
-    assert text_of(draw_worst_finding(None, 80)).rstrip() == " Checks start when the inventory has been read"
+    assert (
+        text_of(draw_worst_finding(None, 80)).rstrip()
+        == " Not checked yet: the checks run when the inventory has been read"
+    )
     assert text_of(draw_worst_finding(Diagnosis((), ()), 80)).rstrip() == (
         f" ✓ No problems found ({len(RULES)} checks)"
     )

@@ -1,0 +1,114 @@
+"""What a command waits for, in one line on stderr that is overwritten; nothing where stderr is not a terminal.
+
+nictop: vm1: logging in, 4 s · vm2: reading inventory, 2 s
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from nictop.cli import output
+
+if TYPE_CHECKING:
+    from nictop.hosts.session import HostSession
+
+MIN_PROGRESS_COLUMNS = 20
+"""Columns that are used at least, as a terminal may report 0."""
+WAITING_REDRAW_SECONDS = 0.5
+MAX_WAITING_NAMES = 3
+"""Hosts in the line."""
+
+
+class ProgressLine:
+    """On a terminal one line that is overwritten; else nothing until `finish`."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._width = 0
+
+    def show(self, text: str) -> None:
+        from nictop.model.text.terminal import clean
+
+        if not self._is_terminal:
+            return
+        with contextlib.suppress(OSError):
+            columns = max(MIN_PROGRESS_COLUMNS, os.get_terminal_size(sys.stderr.fileno()).columns)
+            line = output.stderr_text(clean(text))[: columns - 1]
+            sys.stderr.write("\r" + line.ljust(self._width))
+            sys.stderr.flush()
+            self._width = len(line)
+
+    def clear(self) -> None:
+        """Remove it: what follows begins in the first column."""
+        if self._is_terminal and self._width:
+            with contextlib.suppress(OSError):
+                sys.stderr.write("\r" + " " * self._width + "\r")
+                sys.stderr.flush()
+            self._width = 0
+
+    def finish(self, text: str) -> None:
+        """The last text, on a line of its own, also where stderr is no terminal."""
+        from nictop.model.text.terminal import clean
+
+        self.clear()
+        output.print_status(clean(text))
+
+
+@contextmanager
+def telling(text: str) -> Generator[None, None, None]:
+    """Tell on a terminal what is done inside the block."""
+    line = ProgressLine()
+    line.show(text)
+    try:
+        yield
+    finally:
+        line.clear()
+
+
+@asynccontextmanager
+async def waiting_line(sessions: Sequence[HostSession], rates_seconds: float) -> AsyncGenerator[None, None]:
+    """Tell on a terminal what of these hosts is waited for inside the block. `rates_seconds`: of rates that are
+    measured of each."""
+    line = ProgressLine()
+    task = asyncio.ensure_future(_tell(line, sessions, rates_seconds))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        line.clear()
+
+
+async def _tell(line: ProgressLine, sessions: Sequence[HostSession], rates_seconds: float) -> None:
+    while True:
+        line.show(waiting_text(sessions, rates_seconds, monotonic()))
+        await asyncio.sleep(WAITING_REDRAW_SECONDS)
+
+
+def waiting_text(sessions: Sequence[HostSession], rates_seconds: float, now: float) -> str:
+    """``vm1: logging in, 4 s · vm2: measuring, 1 of 3 s · 4 more``"""
+    doing = [f"{one.name}: {_doing(one, rates_seconds, now)}" for one in sessions if not one.is_closed]
+    more = [f"{len(doing) - MAX_WAITING_NAMES} more"] if len(doing) > MAX_WAITING_NAMES else []
+    return " · ".join([*doing[:MAX_WAITING_NAMES], *more])
+
+
+def _doing(session: HostSession, rates_seconds: float, now: float) -> str:
+    """What is waited for of one host."""
+    if session.is_unreachable:
+        return session.snapshot.state
+    doing = session.start.active_text(now)
+    if doing:
+        return doing
+    if session.snapshot.state != "live":
+        return "starting"
+    measured = session.window.seconds
+    if measured < rates_seconds:
+        return f"measuring, {measured:.0f} of {rates_seconds:g} s"
+    return "reading again what may have changed" if rates_seconds else "measuring"

@@ -1,0 +1,84 @@
+"""On a terminal, a command that waits says on stderr for what."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nictop.cli.progress_line import waiting_text
+from nictop.hosts.session import HostSession
+from nictop.hosts.specification import LOCAL, Host
+from nictop.probe.records import Line
+from nictop.wire.source import SourceState
+from tests.support.lines import counters, hello, inventory, link
+from tests.support.terminal import TerminalProgram
+
+
+def session(name: str = "vm1", address: str = "vm1.example") -> HostSession:
+    return HostSession(Host(name, address))
+
+
+def test_each_stage_of_a_slow_host_is_named_with_its_seconds() -> None:
+    one = session()
+    known = inventory(link(2, "ens192"))
+    assert known.inventory is not None
+    links_only = replace(known, inventory=replace(known.inventory, pending=("platform", "networkmanager")))
+    told = [waiting_text([one], 3.0, 100.0)]
+    items: tuple[Line | SourceState, ...] = (
+        SourceState("connecting"),
+        SourceState("connecting", stage="resolve", target="vm1.example"),
+        SourceState("connecting", stage="connect", target="192.0.2.1 port 22"),
+        SourceState("connecting", stage="host_key", target="vm1"),
+        SourceState("connecting", stage="login", target="root"),
+        SourceState("connecting", stage="probe"),
+        SourceState("live"),
+        hello(),
+        links_only,
+        known,
+        counters(1.0, {2: (0, 0)}),
+    )
+    for number, item in enumerate(items):
+        one.process(item, 100.0 + 10 * number)
+        told.append(waiting_text([one], 3.0, 104.0 + 10 * number))
+    assert told == [
+        "vm1: starting",
+        "vm1: starting",
+        "vm1: resolving, 4 s",
+        "vm1: connecting, 4 s",
+        "vm1: host key, 4 s",
+        "vm1: logging in, 4 s",
+        "vm1: starting probe, 4 s",
+        "vm1: reading links, 4 s",
+        "vm1: reading links, 14 s",
+        "vm1: reading inventory, 4 s",
+        "vm1: measuring, 0 of 3 s",
+        "vm1: measuring, 0 of 3 s",
+    ]
+
+
+def test_hosts_that_have_answered_are_not_named() -> None:
+    hosts = [session(name) for name in ("a", "b", "c", "d", "e")]
+    hosts[1].is_closed = True
+    hosts[2].process(SourceState("lost", "gone", 2.0), 0.0)
+    assert waiting_text(hosts, 0.0, 0.0) == "a: starting · c: lost · d: starting · 1 more"
+
+
+def test_a_local_host_has_no_connection() -> None:
+    one = session("here", LOCAL)
+    one.process(SourceState("connecting"), 0.0)
+    assert waiting_text([one], 0.0, 2.5) == "here: starting probe, 2 s"
+
+
+@pytest.mark.parametrize(("name", "later"), [("check", ": measuring, "), ("report", ": measuring, "), ("show", ": ")])
+def test_on_a_terminal_a_command_is_not_silent(name: str, later: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "nictop", name]
+    surroundings = {**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8", "PYTHONPATH": str(Path(__file__).parents[2])}
+    with TerminalProgram(command, tmp_path, surroundings, (80, 24)) as screen:
+        screen.wait_for_text("starting: ")
+        screen.wait_for_text(later)
+        screen.wait_for_end()
+        assert "Traceback" not in screen.text

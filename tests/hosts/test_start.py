@@ -1,0 +1,127 @@
+"""The steps until a host is read, with their times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nictop.hosts.session import HostSession, Item
+from nictop.hosts.specification import LOCAL, RECORDED, Host
+from nictop.model.facts import width
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.probe.records import Line
+from nictop.tui.widgets.status.host_start import draw_host_start
+from nictop.wire.source import ConnectionStage, SourceState
+from tests.support.lines import hello, inventory, link
+
+KNOWN = inventory(link(2, "ens192"))
+
+
+def stage(name: ConnectionStage, target: str = "") -> SourceState:
+    return SourceState("connecting", stage=name, target=target)
+
+
+def part(*pending: str) -> Line:
+    assert KNOWN.inventory is not None
+    return Line(inventory=replace(KNOWN.inventory, pending=pending))
+
+
+def session(address: str = "vm1.example") -> HostSession:
+    return HostSession(Host("vm1", address))
+
+
+def steps(one: HostSession, now: float) -> list[tuple[str, str, float | None]]:
+    return [(step.name, step.state, step.seconds) for step in one.start.steps(now)]
+
+
+def test_each_step_has_the_time_that_it_took() -> None:
+    one = session()
+    for number, item in enumerate((SourceState("connecting"), stage("resolve"), stage("connect"), stage("host_key"))):
+        one.process(item, 10.0 + number)
+    one.process(stage("login", "root"), 13.5)
+    assert steps(one, 20.0) == [
+        ("resolve", "done", 1.0),
+        ("connect", "done", 1.0),
+        ("host_key", "done", 0.5),
+        ("login", "active", 6.5),
+        ("probe", "waiting", None),
+        ("links", "waiting", None),
+        ("inventory", "waiting", None),
+    ]
+    assert one.status_text(20.0, 1.0) == "logging in, 6 s"
+    started: tuple[Item, ...] = (stage("probe"), SourceState("live"), hello(), part("platform", "networkd"))
+    for number, received in enumerate(started):
+        one.process(received, 20.0 + number)
+    assert steps(one, 25.0)[4:] == [("probe", "done", 1.0), ("links", "done", 2.0), ("inventory", "active", 2.0)]
+    assert one.status_text(25.0, 1.0) == "reading inventory, 2 s"
+    one.process(part("networkd"), 26.0)
+    assert steps(one, 28.0)[-1] == ("inventory", "active", 5.0)
+    one.process(KNOWN, 29.0)
+    assert {state for _, state, _ in steps(one, 40.0)} == {"done"}
+    assert one.status_text(29.0, 1.0) == "live"
+    one.process(part("networkd"), 31.0)  # another inventory of a host that is known
+    assert one.status_text(31.0, 1.0) == "live"
+
+
+def test_a_jump_host_is_named_and_its_time_counts() -> None:
+    one = session()
+    for number, item in enumerate(
+        (
+            SourceState("connecting"),
+            stage("resolve", "jump.example"),
+            stage("connect", "192.0.2.9 port 22"),
+            stage("host_key", "jump"),
+            stage("login", "me"),
+            stage("connect", "vm1.example"),
+        )
+    ):
+        one.process(item, float(number))
+    (active,) = [step for step in one.start.steps(8.0) if step.state == "active"]
+    assert (active.name, active.target, active.seconds) == ("connect", "vm1.example", 6.0)
+    assert [step.state for step in one.start.steps(8.0)][2:4] == ["waiting", "waiting"]
+
+
+def test_the_step_that_failed_is_marked_until_the_next_attempt() -> None:
+    one = session()
+    for item in (
+        SourceState("connecting"),
+        stage("resolve", "vm1.example"),
+        SourceState("lost", "no name; spell", 4.0),
+    ):
+        one.process(item, 1.0)
+    assert steps(one, 3.0)[:2] == [("resolve", "failed", 0.0), ("connect", "waiting", None)]
+    assert one.start.active_text(3.0) == ""
+    one.process(SourceState("connecting"), 5.0)
+    assert not one.start.has_begun and one.reason == "no name; spell"
+
+
+@pytest.mark.parametrize("address", [LOCAL, RECORDED])
+def test_without_a_connection_there_are_the_steps_of_the_probe(address: str) -> None:
+    one = session(address)
+    one.process(SourceState("connecting"), 1.0)
+    assert [step.name for step in one.start.steps(2.0)] == ["probe", "links", "inventory"]
+    if address == RECORDED:
+        one.process(stage("login", "root"), 2.0)
+        assert [step.name for step in one.start.steps(2.0)][3] == "login"
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+@pytest.mark.parametrize("cells", [20, 40, 80, 200])
+def test_a_host_that_cannot_be_resolved_says_so_before_its_steps(cells: int, glyphs: Glyphs) -> None:
+    one = session()
+    one.process(SourceState("connecting"), 1.0)
+    one.process(stage("resolve", "vm1\x1b[2J.example" * 9), 1.0)
+    one.process(SourceState("lost", "vm1: cannot resolve the host name; check its spelling", 4.0), 1.25)
+    lines = ["".join(text for text, _ in line) for line in draw_host_start(one, 2.0, 1.0, cells, glyphs=glyphs)]
+    assert all("\x1b" not in line and (line.isascii() or not glyphs.is_ascii) for line in lines)
+    assert all(width(line) <= max(cells, 34) for line in lines)
+    shown = " ".join(" ".join(lines).split())
+    order = (
+        "vm1: reconnecting in 3 s",
+        "cannot resolve the host name",
+        "To do: check its spelling",
+        "resolve the name",
+    )
+    assert [shown.index(words) for words in order] == sorted(shown.index(words) for words in order)
+    assert "Next attempt in 3 s." in shown and f"{glyphs.critical} resolve the name" in shown

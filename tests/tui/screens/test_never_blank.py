@@ -1,0 +1,227 @@
+"""No view is ever blank: at every moment it shows values, or what is waited for, or why there is nothing and what to
+do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import pytest
+
+from nictop.cli.commands.demo import DEMO_FILE, DEMO_NIC, DEMO_START_SECONDS
+from nictop.errors import NictopError
+from nictop.hosts.specification import Host
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.report.runs.points import set_up_points
+from nictop.traffic.plan.request import RunRequest
+from nictop.traffic.results.selection import StoredRun
+from nictop.traffic.run.events import Stage
+from nictop.traffic.run.failures import Failure
+from nictop.tui.app import _greeting
+from nictop.tui.controllers.traffic import FinishedExperiment
+from nictop.tui.screens.replay.run import RecordedRunScreen
+from nictop.tui.screens.traffic.results import StoredRunScreen
+from nictop.tui.screens.traffic.run import RunScreen
+from nictop.tui.widgets.traffic.results_list import ResultGroup
+from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
+from tests.support.screen import NARROW, Screen, live_screen, wait_until
+from tests.traffic.runs import result
+
+VIEWS = ("614", "625", "637")
+"""Views of each second in turn: the tests, which change most, in all of them."""
+LOOPS = 2
+FRAME_ROWS = 2
+"""Above the body (tabs and hosts) and below it (worst finding and keys)."""
+BORDERS = frozenset(" ─│╭╮╰╯┤├")
+MIN_SENTENCE_ROWS = 2
+
+
+@pytest.fixture(autouse=True)
+def no_results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those of whoever runs the tests are not shown."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+
+def body(screen: Screen) -> list[str]:
+    return screen.drawn()[FRAME_ROWS:-FRAME_ROWS]
+
+
+def empty_rows(rows: list[str]) -> int:
+    """The most rows in a row without a character."""
+    longest = current = 0
+    for row in rows:
+        current = 0 if set(row) - BORDERS else current + 1
+        longest = max(longest, current)
+    return longest
+
+
+def says_something(rows: list[str]) -> bool:
+    """There are sentences, or rows of values."""
+    words = sum(any(part.isalpha() and len(part) > 1 for part in row.split()) for row in rows)
+    return words >= MIN_SENTENCE_ROWS
+
+
+def is_filled(rows: list[str]) -> bool:
+    """The same, and no part that is empty is larger than the rest."""
+    return says_something(rows) and empty_rows(rows) <= 2 * len(rows) // 3
+
+
+async def pass_second(screen: ScreenWithReplay) -> None:
+    await screen.advance_clock(1.0)
+    screen.replay._tick()  # the timer of the application, which follows the clock of the machine
+    await screen.wait_until_shown()
+
+
+async def test_every_view_of_the_demo_has_content_over_two_loops() -> None:
+    with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
+        async with screen_with_replay(path, NARROW, start=DEMO_START_SECONDS, loop=True, nic=DEMO_NIC) as screen:
+            recording = screen.replay.playback.recording
+            seconds = round(LOOPS * (recording.end - recording.begin - DEMO_START_SECONDS)) + LOOPS
+            for second in range(seconds):
+                for key in VIEWS[second % len(VIEWS)]:
+                    await screen.press(key)
+                    rows = body(screen)
+                    assert is_filled(rows), "\n".join([f"view {key}, second {second}:", *screen.drawn()])
+                await pass_second(screen)
+            assert screen.replay.playback.now() < recording.end - DEMO_START_SECONDS
+
+
+async def test_the_view_of_tests_has_content_while_the_demo_plays_around_it() -> None:
+    """It was opened during the second test: in the next loop that one has not begun."""
+    with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
+        async with screen_with_replay(path, NARROW, start=DEMO_START_SECONDS, loop=True, nic=DEMO_NIC) as screen:
+            first, second = screen.replay.runs
+            await screen.seek(second.begin + 5)
+            await screen.press("6")
+            shown = set()
+            for _ in range(70):
+                await pass_second(screen)
+                now = screen.replay.playback.now()
+                assert says_something(body(screen)), "\n".join([f"at {now}:", *screen.drawn()])
+                shown.add(screen.drawn()[2].split("·")[0].strip())
+                view = screen.app.screen
+                assert isinstance(view, RecordedRunScreen)
+                assert view._index == (0 if now < second.begin else 1)
+            assert shown == {"alma-load-001:ens256 → alma-load-002:ens256"} and first.end is not None
+
+
+async def test_a_test_that_has_not_begun_says_when_it_does_and_how_the_one_before_ended() -> None:
+    with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
+        async with screen_with_replay(path, NARROW, start=DEMO_START_SECONDS, nic=DEMO_NIC) as screen:
+            first, second = screen.replay.runs
+            assert first.end is not None
+            await screen.press("6")
+            await screen.seek(second.begin - 10)
+            await screen.press("n")
+            await screen.settle()
+            text = " ".join(" ".join(body(screen)).split())
+            assert "Test 2 of 2 (client alma-load-001, server alma-load-002)" in text
+            assert "It begins at 12:41:36, in 10 s. Enter: go there" in text
+            assert "Result of test 1: 104 Mb/s received by alma-load-002" in text
+            assert says_something(body(screen))
+
+
+async def test_the_moment_that_a_search_jumps_to_is_not_blank() -> None:
+    """The key n: the begin of a test, of which the client has not been started yet."""
+    with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
+        async with screen_with_replay(path, NARROW, start=DEMO_START_SECONDS, nic=DEMO_NIC) as screen:
+            first, second = screen.replay.runs
+            await screen.press("6")
+            for begin in (first.begin, second.begin):
+                for late in (0.0, 0.01, 0.05, 0.2):
+                    await screen.seek(begin + late)
+                    await screen.press("6")
+                    await screen.settle()
+                    assert says_something(body(screen)), "\n".join(screen.drawn())
+                    assert "settings of the test unknown" not in " ".join(screen.drawn())
+
+
+class ScriptedRun:
+    """A `RunSession` whose stages are those that the test sends; "!" and a reason end it."""
+
+    stages: asyncio.Queue[str]
+
+    def __init__(self, request: RunRequest, sessions: object, change: object = None) -> None:
+        self.request, self.hosts, self.why = request, dict[str, object](), ""
+        self.results: tuple[StoredRun, ...] = ()
+        type(self).stages = asyncio.Queue()
+
+    async def events(self) -> AsyncGenerator[Stage, None]:
+        while True:
+            sentence = await self.stages.get()
+            if sentence.startswith("!"):
+                raise NictopError(sentence[1:], "install iperf3 there")
+            yield Stage("preparing", sentence)
+
+    def stop(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+async def test_a_live_test_names_its_stages_until_there_is_data_and_why_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, glyphs: Glyphs
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("nictop.traffic.session.RunSession", ScriptedRun)
+    monkeypatch.setattr("nictop.tui.controllers.traffic.monotonic", lambda: now)
+    async with live_screen(NARROW, glyphs=glyphs) as screen:
+        traffic = screen.nictop.traffic
+        traffic.ended.append(FinishedExperiment((StoredRun("a", "a", result(), 0.0, "0"),)))
+
+        def lines() -> list[str]:
+            return [" ".join(row.split()) for row in body(screen) if set(row) - BORDERS]
+
+        async def enter(sentence: str) -> None:
+            ScriptedRun.stages.put_nowait(sentence)
+            await wait_until(screen, ScriptedRun.stages.empty)
+            await screen.settle()
+            traffic.publish()
+            await screen.settle()
+
+        traffic.start(RunRequest("vm1", "vm2"), self_test=True)
+        await screen.press("6")
+        await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
+        assert says_something(body(screen)), "\n".join(screen.drawn())
+        await enter("checking iperf3 on both hosts, and the path between them")
+        now += 3
+        await enter("starting the server on vm2")
+        now += 9
+        traffic.publish()
+        await screen.settle()
+        shown = lines()
+        assert "Nothing is measured yet; the chart begins with the first data." in shown
+        passed, waiting = (glyphs.passed, glyphs.encode("◌"))
+        assert f"{passed} checking iperf3 on both hosts, and the path between them 3 s" in shown
+        assert f"{waiting} starting the server on vm2 9 s" in shown
+        assert any(one.startswith("Last result: ") and "received by" in one for one in shown)
+        await enter("!vm2: iperf3 is not installed")
+        await wait_until(screen, lambda: not traffic.running)
+        await screen.settle()
+        shown = lines()
+        assert "Test failed: vm2: iperf3 is not installed" in shown
+        assert "To do: install iperf3 there" in shown
+        assert any(one.startswith("Enter: run it again") for one in shown)
+        assert f"{glyphs.critical} starting the server on vm2 9 s" in shown
+
+
+def test_the_first_frame_names_the_hosts_and_no_host_of_a_recording() -> None:
+    """It is drawn before the screens are imported, which takes seconds on a busy machine."""
+    hosts = [Host(f"vm{number}\x1b[2J", f"vm{number}.example") for number in range(12)]
+    assert _greeting(()).splitlines() == [" nictop: opening the recording", " loading the screens"]
+    assert _greeting(hosts[:1]).splitlines()[:2] == [" nictop: connecting", "   vm0\\x1b[2J"]
+    assert _greeting(hosts).splitlines()[-2:] == ["   2 more", " loading the screens"]
+
+
+async def test_a_stored_result_of_a_test_that_measured_nothing_says_why() -> None:
+    refused = Failure("refused", "port 5201 of b refuses connections: open it in its firewall")
+    stored = StoredRun("a", "a", result(failure=refused, flows=(), bottleneck="", proof=None), 0.0, "0")
+    async with live_screen(NARROW) as screen:
+        (point,) = set_up_points([stored])
+        row = ResultGroup("a", point, (stored,))
+        screen.app.push_screen(StoredRunScreen(row))
+        await wait_until(screen, lambda: isinstance(screen.app.screen, StoredRunScreen))
+        await screen.settle()
+        text = " ".join(" ".join(body(screen)).split())
+        assert "Nothing was measured. Test failed: port 5201 of b refuses connections" in text
