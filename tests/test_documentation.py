@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 from collections.abc import Callable
-from html import unescape
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from nictop.rules import RULES
 from nictop.rules.sources import SOURCES
 from nictop.tui.keys import KEYS, key_labels
 from nictop.tui.themes import readable_theme, theme_names
+from tests.support.picture import text_of
 
 TOP = Path(__file__).parent.parent
 README = TOP / "README.md"
@@ -141,11 +141,8 @@ def test_links_and_pictures_exist(page: Path) -> None:
 
 
 def text_of_picture(path: Path) -> str:
-    """The rows of the terminal in an SVG of Textual, each on a line, with single blanks."""
-    rows: dict[float, list[str]] = {}
-    for y, text in re.findall(r'<text\b[^>]* y="([\d.]+)"[^>]*>([^<]*)</text>', path.read_text()):
-        rows.setdefault(float(y), []).append(unescape(text))
-    return "\n".join(" ".join("".join(row).split()) for row in rows.values())
+    """The rows of the terminal, each on a line, with single blanks."""
+    return "\n".join(" ".join(row.split()) for row in text_of(path.read_text()))
 
 
 def test_the_walk_says_what_its_pictures_show() -> None:
