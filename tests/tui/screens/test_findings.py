@@ -118,6 +118,37 @@ async def test_freeze_keeps_the_findings_too() -> None:
 # ------------------------------------------------------------------------------------------------------ the view
 
 
+LONG = "drops packets that its guest does not fetch in time, and its queue has room for twenty packets only"
+
+
+async def test_titles_are_in_full_while_there_is_room_for_all() -> None:
+    """And a line further down still belongs to its finding: by its key, by the cursor, by a click."""
+    async with live_screen(WIDE) as screen:
+        await show(screen, finding(subject="vnet1", title=LONG), finding(subject="vnet2", title=LONG))
+        await screen.press("4")
+        shown = " ".join(" ".join(line.split()) for line in screen.lines(FindingList))
+        assert shown.count(LONG) == 2
+        rows = screen.lines(FindingList)
+        first, second = (next(row for row, line in enumerate(rows) if name in line) for name in ("vnet1", "vnet2"))
+        assert second >= first + 2
+        listed = screen.app.screen.query_one(FindingList)
+        await screen.pilot.click(FindingList, offset=(5, second + 2))
+        assert listed.index == 1
+        await screen.pilot.click(FindingList, offset=(5, first + 2))
+        assert listed.index == 0
+        await screen.press("down")
+        assert listed.index == 1
+
+
+async def test_titles_are_cut_where_all_in_full_would_not_fit() -> None:
+    async with live_screen(WIDE) as screen:
+        await show(screen, *(finding(subject=f"vnet{number}", title=LONG) for number in range(20)))
+        await screen.press("4")
+        named = [line for line in screen.lines(FindingList) if "vnet" in line]
+        assert len(named) == 20
+        assert all(line.rstrip(" │").endswith("…") for line in named)
+
+
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_the_page_has_the_fix_first_and_why_and_evidence(size: tuple[int, int]) -> None:
     async with live_screen(size) as screen:

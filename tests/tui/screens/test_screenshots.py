@@ -22,6 +22,7 @@ from nictop.tui.screens.dialogs.question import QuestionScreen
 from nictop.tui.screens.replay.run import RecordedRunScreen
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.wire.source import SourceState
+from nictop.wire.ssh.bootstrap_command import MIN_REMOTE_PYTHON
 from nictop.wire.ssh.authentication import Question
 from tests.cli.commands.test_demo import DEMO
 from tests.support.captured import captured_lines
@@ -74,7 +75,8 @@ SHOTS = {
 HOSTS = {"alma-load-001": "igb-vfs-vmxnet3-virtio", "alma-load-002": "virtio-4-queues", "pve": ""}
 """Name → what its probe says; nothing of the last one, which cannot be reached."""
 
-REFUSED = "Python 3.6.8 on the host is too old: nictop needs Python 3.9 or newer there"
+OLDEST = ".".join(map(str, MIN_REMOTE_PYTHON))
+REFUSED = f"Python 3.5.3 on the host is too old: nictop needs Python {OLDEST} or newer there"
 
 SEVERAL = {
     "hosts-120x36": ((120, 36), ("5", "down"), None),

@@ -188,7 +188,7 @@ class OverviewView(WhileOpen, Container):
         unread = [name for name, status in self._statuses.items() if status]
         if unread:
             names = ", ".join(map(clean, unread[:MAX_UNREAD_NAMES]))
-            return f"no peer found; {NOT_READ_YET}: {names}"
+            return f"no peer found; not read: {names}"
         return "no peer found on other hosts" if len(self._statuses) > 1 else "no other host is watched"
 
     def _wrapped(self, text: str, cells: int) -> tuple[str, ...]:

@@ -65,7 +65,8 @@ def fix_index(fixes: Sequence[Fix], chosen: Fix | None) -> int:
 
 
 class FindingList(ChoiceView):
-    """One line per finding, and one that says how many resolved ones are hidden."""
+    """One line per finding, more for long titles while there is room for all, and one that says how many resolved ones
+    are hidden."""
 
     class Chosen(Message):
         """The cursor is on another finding."""
@@ -93,6 +94,8 @@ class FindingList(ChoiceView):
         self._seen: Callable[[Entry], str] = lambda entry: ""
         self._hosts: dict[str, str] = {}
         self._host_cells = self._subject_cells = 0
+        self._wrapped: list[tuple[int, SpanLine]] = []
+        """(Index of the entry, line) of all lines, if all titles fit in full; else empty: one line each."""
 
     @property
     def entry(self) -> Entry | None:
@@ -139,8 +142,25 @@ class FindingList(ChoiceView):
         self.post_message(self.PageRequested(pages))
 
     def redraw(self) -> None:
-        rows = max(1, len(self.entries)) + bool(self._hidden)
-        self.show_drawn(rows, self._list_line, None, self.index)
+        self._wrapped = self._wrapped_lines()
+        rows = (len(self._wrapped) or max(1, len(self.entries))) + bool(self._hidden)
+        cursor = next((row for row, (entry, _) in enumerate(self._wrapped) if entry == self.index), self.index)
+        self.show_drawn(rows, self._list_line, None, cursor)
+
+    def _wrapped_lines(self) -> list[tuple[int, SpanLine]]:
+        """Empty: there is no room for more than one line each."""
+        room = self.scrollable_content_region.height - bool(self._hidden)
+        if len(self.entries) >= room:
+            return []
+        lines = [(index, line) for index in range(len(self.entries)) for line in self._entry_lines(index)]
+        return lines if len(lines) <= room else []
+
+    def line_at(self, y: int) -> int | None:
+        """Index of the entry, or of what follows the entries."""
+        line = super().line_at(y)
+        if line is None or not self._wrapped:
+            return line
+        return self._wrapped[line][0] if line < len(self._wrapped) else line - len(self._wrapped) + len(self.entries)
 
     def on_click(self, event: events.Click) -> None:
         """The lines of findings are those of the base class."""
@@ -148,8 +168,11 @@ class FindingList(ChoiceView):
             self.post_message(self.ResolvedClicked())
 
     def _list_line(self, index: int) -> SpanLine:
+        if index < len(self._wrapped):
+            return self._wrapped[index][1]
+        index += len(self.entries) - len(self._wrapped) if self._wrapped else 0
         if index < len(self.entries):
-            return self._entry_line(index)
+            return self._entry_lines(index, is_cut=True)[0]
         if index == 0:
             return self._empty_line
         return ((f" {self.glyphs.passed} {self._hidden} resolved ({shown_key(self.app, 'options')})", "dim"),)
@@ -157,14 +180,14 @@ class FindingList(ChoiceView):
     def _subject(self, finding: Finding) -> str:
         return finding.subject if self._several_hosts else finding.subject or finding.host
 
-    def _entry_line(self, index: int) -> SpanLine:
-        """Mark, host, subject, title."""
+    def _entry_lines(self, index: int, *, is_cut: bool = False) -> list[SpanLine]:
+        """Mark, host, subject, title; `is_cut`: on one line."""
         entry, cells = self.entries[index], self.scrollable_content_region.width
         about, text = entry.about, self.glyphs.text
         if isinstance(about, SkippedCheck):
             places = skipped_places(about, several_hosts=self._several_hosts)
             reasons = "; ".join(f"{reason} ({where})" if where else reason for reason, where in places)
-            return ((fit(f" {self.glyphs.skipped} {text(f'{about.rule}: {reasons}')}", cells), "dim"),)
+            return [((fit(f" {self.glyphs.skipped} {text(f'{about.rule}: {reasons}')}", cells), "dim"),)]
         spans: list[Span] = [severity_span(about, self.glyphs)]
         if entry.resolved:
             spans.append((f"{self._seen(entry)} ", ""))
@@ -173,11 +196,14 @@ class FindingList(ChoiceView):
         if self._host_cells:
             spans.append((fit(text(self._hosts[about.host]), self._host_cells) + " ", ""))
         spans.append((fit(text(self._subject(about)), self._subject_cells) + " ", "title"))
-        room = cells - sum(width(one) for one, _ in spans)
-        spans.append((fit(text(about.title), max(0, room)), ""))
+        before = sum(width(one) for one, _ in spans)
+        room = max(0, cells - before)
+        first, *further = [fit(text(about.title), room)] if is_cut else wrap(text(about.title), room) or ("",)
+        spans.append((first, ""))
         if entry.gone:
             spans = [(f" {self.glyphs.passed} ", "dim"), *((one, "dim") for one, _ in spans[1:])]
-        return tuple(spans)
+        tone = "dim" if entry.gone else ""
+        return [tuple(spans), *(((" " * before + part, tone),) for part in further)]
 
 
 class FindingsView(WhileOpen, Container):
