@@ -44,8 +44,8 @@ def write_new_file(path: str, text: str, *, replace: bool = False) -> None:
     """Write `text` as UTF-8, readable by its owner only. Raises NictopError if that fails, or if `path` exists and
     `replace` is false; nothing has changed then."""
     try:
-        if not replace:
-            refuse_existing(path)
+        if not replace and os.path.lexists(path):
+            raise _exists_error(path)
         write_atomically(path, text.encode("utf-8", "backslashreplace"), replace=replace)
     except FileExistsError:
         raise _exists_error(path) from None
@@ -54,10 +54,17 @@ def write_new_file(path: str, text: str, *, replace: bool = False) -> None:
         raise NictopError(f"cannot write {path}: {reason}") from None
 
 
-def refuse_existing(path: str) -> None:
-    """Raise NictopError if `path` exists."""
-    if os.path.lexists(path):
+def check_new_file(path: str, *, replace: bool = False) -> None:
+    """Raise NictopError if `write_new_file` could not write `path` now: before something that takes long."""
+    if not replace and os.path.lexists(path):
         raise _exists_error(path)
+    if os.path.isdir(path):
+        raise NictopError(f"cannot write {path}: it is a directory", "-o names a file")
+    directory = os.path.dirname(path) or "."
+    if not os.path.isdir(directory):
+        raise NictopError(f"cannot write {path}: there is no directory {directory}")
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise NictopError(f"cannot write {path}: no permission to write in {directory}")
 
 
 def _exists_error(path: str) -> NictopError:

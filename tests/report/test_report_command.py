@@ -211,3 +211,20 @@ def test_a_directory_is_not_replaced(home: Path) -> None:
     with pytest.raises(NictopError):
         write_new_file("d", "text", replace=True)
     assert [one.name for one in (home / "here").iterdir()] == ["d"]
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("absent/x.html", "there is no directory absent"),
+        ("d", "d: it is a directory"),
+        ("x\x00/y", "there is no directory"),
+    ],
+)
+def test_a_path_that_cannot_be_written_is_refused_before_hosts_are_observed(
+    path: str, sentence: str, home: Path, scripted: ScriptedSource, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "here" / "d").mkdir()
+    assert main(["report", "-o", path, "--force"]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not scripted.closed, "it was not connected"

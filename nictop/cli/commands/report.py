@@ -82,15 +82,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from nictop.files import refuse_existing
+    from nictop.files import check_new_file
     from nictop.hosts.observe import Unreachable
     from nictop.report.page import report_of
 
     named = classify_subjects(options.hosts)
     wall = time.time()
     path = options.output or f"nictop-report-{time.strftime('%Y%m%d-%H%M%S')}.{FILE_SUFFIXES[options.format]}"
-    if path != "-" and not options.force:
-        refuse_existing(path)  # before hosts are observed
+    if path != "-":
+        check_new_file(path, replace=options.force)  # before hosts are observed
     at: str | None = options.at
     answers = _answers(named, at, options)
     recorded = _recorded_runs(named, at)

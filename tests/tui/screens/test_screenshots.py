@@ -22,8 +22,8 @@ from nictop.tui.screens.dialogs.question import QuestionScreen
 from nictop.tui.screens.replay.run import RecordedRunScreen
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.wire.source import SourceState
-from nictop.wire.ssh.bootstrap_command import MIN_REMOTE_PYTHON
 from nictop.wire.ssh.authentication import Question
+from nictop.wire.ssh.bootstrap_command import MIN_REMOTE_PYTHON
 from tests.cli.commands.test_demo import DEMO
 from tests.support.captured import captured_lines
 from tests.support.findings import lines_of_case
