@@ -105,7 +105,7 @@ def test_headings_and_sentences_are_japanese() -> None:
         ("(docs/drops.md)", "(docs/path.md)"),
         ("| `r` `o` `m` | record or report; view options; mark A and B |\n", ""),
         ("- **On an ESXi host**", "  **On an ESXi host**"),
-        ("p50 18.9", "p50 18.8"),
+        ("p50 21.8", "p50 21.9"),
     ],
 )
 def test_a_difference_is_noticed(before: str, after: str, tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ from nictop.tui.widgets.base.line_view import PlainScrollBar
 from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
 if TYPE_CHECKING:
+    from textual.fuzzy import Matcher
+
     from nictop.model.columns.column import Column
     from nictop.tui.controllers.nictop import Nictop
 
@@ -291,6 +293,13 @@ def _word_values(word: str, own: Sequence[str], other: Sequence[str]) -> Iterato
     yield 0.6, any(one.startswith(word) for one in other)
 
 
+def _letters(matcher: Matcher, text: str) -> float:
+    """How well a text has the letters of what is typed, in their order: below `WORDS_SCORE`, whatever Textual's score
+    is."""
+    score = matcher.match(text)
+    return WORDS_SCORE * score / (1 + score)
+
+
 class NictopCommands(Provider):
     """Those of the screen from which it was opened, then the others."""
 
@@ -304,7 +313,7 @@ class NictopCommands(Provider):
         their help."""
         matcher, words = self.matcher(query), query.casefold().split()
         for command in self._commands():
-            score = match(command, words) or (matcher.match(command.text) if command.is_listed else 0.0)
+            score = match(command, words) or (_letters(matcher, command.text) if command.is_listed else 0.0)
             if score == 0 and all(word in f"{command.text} {command.help}".casefold() for word in words):
                 score = HELP_SCORE
             if score > 0:

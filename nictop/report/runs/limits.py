@@ -13,6 +13,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from nictop.model.text.terminal import clean, fit, width, wrap
+from nictop.report.runs.sentences import ResultSentence
 from nictop.report.text_table import GAP
 from nictop.traffic.results.result import NOT_DETERMINED, ExaminedLimit, LimitVerdict
 
@@ -45,6 +46,12 @@ def bottleneck_summary(limits: Sequence[ExaminedLimit]) -> str:
         return named[0]
     possible = [clean(one.limit) for one in limits if one.verdict == "possible"]
     return f"{NOT_DETERMINED}; possible: {', '.join(possible)}"
+
+
+def shortened(limits: Sequence[ExaminedLimit], sentence: ResultSentence) -> ResultSentence:
+    """The sentence; that about the bottleneck without what was excluded."""
+    is_table = sentence.kind == "held back" and bool(limits)
+    return ResultSentence(sentence.kind, bottleneck_summary(limits)) if is_table else sentence
 
 
 def limit_cells(limits: Sequence[ExaminedLimit]) -> Iterator[tuple[str, str, str]]:

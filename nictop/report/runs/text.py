@@ -14,7 +14,7 @@ from nictop.model.text.terminal import clean, wrap
 from nictop.model.text.words import count_noun
 from nictop.report.findings.text import finding_lines
 from nictop.report.runs.histogram import histogram_lines
-from nictop.report.runs.limits import bottleneck_headline, bottleneck_summary, limit_lines
+from nictop.report.runs.limits import bottleneck_headline, limit_lines, shortened
 from nictop.report.runs.points import (
     SetUpPoint,
     column_titles,
@@ -193,7 +193,7 @@ def _common_lines(runs: Sequence[StoredRun], found: Sequence[SetUpPoint], room: 
     for point in found:
         name, middle = point_cells(point)[0], median_run(point)
         for one in point.runs:
-            for sentence in map(partial(_summary, one.result.limits), result_sentences(one.result)):
+            for sentence in map(partial(shortened, one.result.limits), result_sentences(one.result)):
                 if sentence.kind in COMMON_KINDS or (sentence.kind in MEDIAN_KINDS and one is middle):
                     names = names_of.setdefault(sentence, [])
                     names += [name] if name not in names else []
@@ -204,12 +204,6 @@ def _common_lines(runs: Sequence[StoredRun], found: Sequence[SetUpPoint], room: 
                 where = f"{', '.join(names)}: " if kind != "type" and len(names) < len(found) else ""
                 sentences.append(ResultSentence(sentence.kind, where + sentence.text))
     yield from sentence_lines(sentences, room, glyphs)
-
-
-def _summary(limits: Sequence[ExaminedLimit], sentence: ResultSentence) -> ResultSentence:
-    """The sentence; that about the bottleneck without what was excluded."""
-    is_table = sentence.kind == "held back" and bool(limits)
-    return ResultSentence(sentence.kind, bottleneck_summary(limits)) if is_table else sentence
 
 
 def stored_runs_text(runs: StoredRuns, columns: int, glyphs: Glyphs = UNICODE) -> str:

@@ -66,6 +66,8 @@ class Replay:
         self._marks, self._runs = 0, tuple[RunMarks, ...]()
         self._gaps: deque[float] = deque(maxlen=9)
         """Seconds between two of the last readings."""
+        self._measured: tuple[float, float] | None = None
+        """Times of the newest two readings, once their distance is in `_gaps`."""
         self._jumps = 0
         self._sources: dict[str, PlaybackSource] = {}
         """Host → the one that is read."""
@@ -100,6 +102,7 @@ class Replay:
     def _hold(self) -> None:
         """Publish nothing before every host has been read up to the position."""
         self._gaps.clear()
+        self._measured = None
         self._hosts.hold()
         self.settled.clear()
 
@@ -143,8 +146,12 @@ class Replay:
     def _update_interval(self) -> None:
         """Take over the interval of the recording: hosts that were read rarely are not silent."""
         snapshot = self._hosts.session.snapshot
-        if snapshot.before is not None and snapshot.counters is not None:
-            self._gaps.append(snapshot.counters.time - snapshot.before.time)
+        if snapshot.before is None or snapshot.counters is None:
+            return
+        reading = (snapshot.before.time, snapshot.counters.time)
+        if reading != self._measured:  # each counts once, however often the position is drawn meanwhile
+            self._measured = reading
+            self._gaps.append(reading[1] - reading[0])
             seconds = median(self._gaps)
             self._hosts.interval = round(seconds, 1 if seconds < 1 else 0) or MIN_REPLAY_INTERVAL_SECONDS
 

@@ -55,7 +55,7 @@ def test_text_has_tree_rates_and_facts() -> None:
     lines = text.splitlines()
     assert lines[0] == "alma-load-001 · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 1.00 s"
     (pf,) = [line.split() for line in lines if line.startswith("│ ├ ens224 ")]
-    assert pf[3:] == ["▲", "1G", "–", "igb", "9.41", "G", "21.3", "M", "776", "k", "40.0", "k", "5", "5.00"]
+    assert pf[3:] == ["↑", "1G", "–", "igb", "9.41", "G", "21.3", "M", "776", "k", "40.0", "k", "5", "5.00"]
     assert "  Rings           rx 512 of 4096 · tx 512 of 4096" in lines
     assert "  n/a             needs root: module" in lines
     assert "5 virtual interfaces in the table above; details: --format json" in lines

@@ -169,6 +169,7 @@ async def best(screen: Screen, typed: str) -> str:
         ("hosts sort drops", "Hosts: Sort by drops"),
         ("filter cpus", "CPUs: Filter"),
         ("quit", "Program: Quit"),
+        ("show help", "Program: Show help"),
     ],
 )
 async def test_the_first_entry_is_the_one_whose_words_are_typed(typed: str, wanted: str) -> None:

@@ -56,7 +56,8 @@ def goodput(lines: Sequence[str]) -> Claims:
     if len(received) != 1:
         return
     rate = value(*received[0])
-    yield f"title: {lines[2]}", any(equal(value(*one), rate) for one in found(RATE, lines[2]))
+    title = next((line for line in lines if line.lstrip("│ ").startswith("▸")), lines[2])  # the chosen one of a list
+    yield f"title: {title}", any(equal(value(*one), rate) for one in found(RATE, title))
     for (share,) in found(NUMBER + r" % of line rate", text):
         limits = [value(*one) for one in found(r"line rate " + RATE, text)]
         yield f"{share} % of line rate", bool(limits) and abs(100 * rate / limits[0] - float(share)) <= 0.6

@@ -388,7 +388,8 @@ async def test_a_command_of_the_palette_is_run_once(keys: tuple[str, ...], monke
         await wait_until(typing.screen, lambda: typing.app.screen.query_one(OptionList).highlighted is not None)
         below = typing.app.screen_stack[:-1]
         await typing.burst(*keys)
-        assert typing.app.screen_stack == below
+        await wait_until(typing.screen, lambda: typing.app.screen_stack == below)  # the search for the whole text ended
+        await typing.screen.settle()
         assert len(opened) == ("escape" not in keys)
 
 

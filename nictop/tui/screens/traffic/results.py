@@ -19,6 +19,7 @@ from textual.widgets import Input
 from nictop.errors import NictopError
 from nictop.model.facts import clean, wrap
 from nictop.model.text.words import count_noun
+from nictop.report.runs.limits import shortened
 from nictop.report.runs.points import median_run
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.live.run_view import RunView, result_view
@@ -207,9 +208,8 @@ class ResultsScreen(FramedScreen):
         if row is None:
             return ()
         run = median_run(row.point) or row.first
-        messages: list[tuple[str, str]] = [
-            (one.kind, one.text) for one in result_sentences(run.result) if one.kind in SUMMARY_KINDS
-        ]
+        sentences = [one for one in result_sentences(run.result) if one.kind in SUMMARY_KINDS]
+        messages: list[tuple[str, str]] = [(one.kind, shortened(run.result.limits, one).text) for one in sentences]
         messages.append(("compare", MARK_HINT))
         return sentence_lines(
             messages, self.query_one(ComparisonView).scrollable_content_region.width, glyphs=self.glyphs
