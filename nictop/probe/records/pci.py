@@ -75,6 +75,10 @@ class PciFunction:
     """Name of the bound driver (link ``driver``); None: not bound. ``vfio-pci`` is a driver too."""
     driver_override: str | None = None
     """driver_override, None for "(null)"."""
+    virtio_device: str | None = None
+    """``virtio1``: what virtio-pci made of the function, the device of a driver of its own; None: another driver."""
+    virtio_driver: str | None = None
+    """Of `virtio_device`: virtio_net; None: not bound. /sys/bus/virtio/devices/NAME/driver"""
     enabled: bool | None = None
     """``enable``: the function has been enabled, usually by a driver."""
     iommu_group: int | None = None

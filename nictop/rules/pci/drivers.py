@@ -29,6 +29,7 @@ DEBIAN_FIRMWARE = {
     "qede": "firmware-qlogic",
 }
 """Driver → Debian's package, where firmware-linux-nonfree does not include it."""
+VIRTIO_DEVICES = "/sys/bus/virtio/devices"
 NETDEV_CLASSES = (0x0200, 0x0207, 0x0C06)
 """Ethernet and InfiniBand, which have netdevs. Others (0x0280) are anything from Wi-Fi to switches."""
 
@@ -47,13 +48,15 @@ NETDEV_CLASSES = (0x0200, 0x0207, 0x0C06)
         "mac_address_in_the_nic_is_invalid",
     ),
     needs=("pci.driver", "pci.driver_override", "pci.physical_function"),
+    uses=("pci.virtio_driver",),
 )
 def function_has_no_driver(host: HostFacts) -> Outcomes:
     """A NIC is on the PCI bus, but no driver is bound to it: it has no network interface.
 
     nictop finds a function of the class Ethernet or InfiniBand in /sys/bus/pci/devices without a `driver` link and
-    without a netdev. Usual cause in a guest: a small kernel (cloud images, Debian's -cloud- kernel, Ubuntu without
-    linux-modules-extra, kernel-core alone) without the driver for this NIC or VF.
+    without a netdev; or bound to virtio-pci, with a virtio device that has no driver itself. Usual cause in a guest: a
+    small kernel (cloud images, Debian's -cloud- kernel, Ubuntu without linux-modules-extra, kernel-core alone) without
+    the driver for this NIC or VF; or the driver was unbound by hand.
 
     Not reported: functions reserved by `driver_override`, and VFs of a NIC of this host that are intended for guests
     (sriov_drivers_autoprobe 0, or a hypervisor).
@@ -61,7 +64,7 @@ def function_has_no_driver(host: HostFacts) -> Outcomes:
     Sources: kubevirt/kubevirt#8294 and #6671, kernel Documentation/ABI/testing/sysfs-bus-pci.
     """
     for function in host.snapshot.pci:
-        if not _lacks_driver(host, function):
+        if not lacks_driver(host, function):
             continue
         yield host_finding(
             "critical",
@@ -69,7 +72,7 @@ def function_has_no_driver(host: HostFacts) -> Outcomes:
             function.address,
             f"no driver: {pci_name(function)}",
             evidence=(
-                Evidence("driver", "none", f"{PCI_DEVICES}/{function.address}/driver"),
+                _driver_evidence(function),
                 Evidence("PCI IDs", ids_text(function), f"{PCI_DEVICES}/{function.address}/vendor, device"),
                 Evidence("kernel", host.snapshot.hello.kernel if host.snapshot.hello else "", "uname -r"),
             ),
@@ -78,8 +81,26 @@ def function_has_no_driver(host: HostFacts) -> Outcomes:
         )
 
 
-def _lacks_driver(host: HostFacts, function: PciFunction) -> bool:
-    if function.driver is not None or "driver" in function.unreadable or function.driver_override:
+def _driver_evidence(function: PciFunction) -> Evidence:
+    if function.virtio_device is None:
+        return Evidence("driver", "none", f"{PCI_DEVICES}/{function.address}/driver")
+    return Evidence(
+        "driver",
+        f"none of {function.virtio_device}, which {function.driver} made",
+        f"{VIRTIO_DEVICES}/{function.virtio_device}/driver",
+    )
+
+
+def _is_unbound(function: PciFunction) -> bool:
+    if function.driver is None:
+        return "driver" not in function.unreadable
+    is_virtio = function.virtio_device is not None and function.virtio_driver is None
+    return is_virtio and "virtio_driver" not in function.unreadable
+
+
+def lacks_driver(host: HostFacts, function: PciFunction) -> bool:
+    """A NIC without an interface, because no driver is bound to it; not one that is meant for guests."""
+    if not _is_unbound(function) or function.driver_override:
         return False
     if function.class_code >> 8 not in NETDEV_CLASSES or host.links_of_function.get(function.address):
         return False
@@ -94,6 +115,9 @@ def _lacks_driver(host: HostFacts, function: PciFunction) -> bool:
 
 def _driver_fixes(host: HostFacts, function: PciFunction) -> tuple[Fix, ...]:
     fixes = []
+    if function.virtio_device is not None:
+        bind = (command("modprobe", "virtio_net"), echo(function.virtio_device, "/sys/bus/virtio/drivers_probe"))
+        return (Fix("here", "Load the driver of virtio NICs and bind it", bind, False),)
     if function.modalias:
         note = 'Loads the driver of this kernel that supports the NIC; "not found" means that it has none. The second '
         note += "command binds a driver that was loaded already, and has only been unbound from this NIC."

@@ -10,6 +10,7 @@ from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, echo
 from nictop.rules.fixes.profiles import modify, profile_evidence, quoted_name
 from nictop.rules.host import HostFacts
+from nictop.rules.pci.drivers import lacks_driver
 from nictop.rules.profiles.nics import without_profile
 from nictop.rules.registry import Family, Outcomes, host_rule
 from nictop.rules.subjects import host_finding
@@ -34,10 +35,10 @@ MIN_WALL = 1e9
         "profile_names_a_missing_mac_address",
     ),
     needs=("networkmanager",),
-    uses=("pci.driver",),
+    uses=("pci.driver", "pci.virtio_driver"),
 )
 def profile_has_lost_its_nic(host: HostFacts) -> Outcomes:
-    """A profile was active since the last boot, and its NIC does not exist any more.
+    """A profile was active since the last boot, and its interface does not exist any more.
 
     The NIC was unplugged or removed, its driver was unbound, it failed, or it was moved into a container or a guest.
     The addresses and routes of the profile are gone with it.
@@ -77,6 +78,7 @@ def _is_usb_name(name: str) -> bool:
 
 def _lost(host: HostFacts, profile: Profile, missing: str) -> Finding:
     reserved = [one.address for one in host.snapshot.pci if one.driver in PASSTHROUGH_DRIVERS]
+    unbound = [one.address for one in host.snapshot.pci if lacks_driver(host, one)]
     binding = profile.interface_name or profile.mac_address or ""
     addresses = ", ".join((*profile.ipv4.addresses, *profile.ipv6.addresses))
     off, on = (modify(host, profile, "connection.autoconnect", word) for word in ("no", "yes"))
@@ -84,16 +86,18 @@ def _lost(host: HostFacts, profile: Profile, missing: str) -> Finding:
         "info" if reserved or _is_usb_name(binding) else "warning",
         host,
         profile.id,
-        f"its NIC is gone: {binding} was in use since boot",
+        f"its interface is gone: {binding} was in use since boot",
         evidence=(
             *profile_evidence(profile),
             Evidence("NIC", missing, "ip link"),
             *((Evidence("addresses", addresses, f"profile {quoted_name(profile.id)}"),) if addresses else ()),
+            *((Evidence("NIC without a driver", ", ".join(unbound[:4]), "lspci -k"),) if unbound else ()),
             *((Evidence("reserved for guests", ", ".join(reserved[:4]), "lspci -k"),) if reserved else ()),
         ),
-        why="Its addresses and routes do not exist until the NIC is there again. The kernel log says what removed it.",
+        why="Its addresses and routes do not exist until the interface is there again."
+        + (" A NIC here has no driver: see the finding about it." if unbound else ""),
         fixes=(
-            Fix("here", "Search for the NIC again", (echo(1, "/sys/bus/pci/rescan"),), None),
+            *(() if unbound else (Fix("here", "Search for the NIC again", (echo(1, "/sys/bus/pci/rescan"),), None),)),
             Fix("here", "Show what the kernel logged", (command("dmesg", "-T"),), None),
             Fix("here", "Or, if it was removed on purpose, do not wait for it", (off,), True, (on,)),
         ),

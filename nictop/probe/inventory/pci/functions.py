@@ -18,6 +18,8 @@ from nictop.probe.kernel.sysfs import SysfsDirectory, parse_integer, read_text, 
 from nictop.probe.records import PcieErrors, PcieLink, PciFunction, Sriov, Unreadable
 
 PCI_ADDRESS = pattern(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
+VIRTIO_PCI = "virtio-pci"
+VIRTIO_DEVICE = pattern(r"virtio[0-9]{1,5}", re.ASCII)
 VIRTFN_LINK = pattern(r"virtfn([0-9]{1,5})", re.ASCII)
 ERROR_COUNT = pattern(r"([!-~][ -~]{0,62}) ([0-9]{1,19})", re.ASCII)
 """A line of an ``aer_dev_`` file: name and count, which fits into 64 bits."""
@@ -84,6 +86,8 @@ def read_function(devices: str, address: str) -> PciFunction | None:
     enable, numa = folder.integer("enabled", "enable"), folder.integer("numa_node", "numa_node")
     override = folder.text("driver_override", "driver_override")
     sriov = read_sriov(folder)
+    driver = folder.link("driver", "driver")
+    virtio = read_virtio_device(path) if driver == VIRTIO_PCI else None
     function = PciFunction(
         address=address,
         class_code=class_code,
@@ -92,7 +96,9 @@ def read_function(devices: str, address: str) -> PciFunction | None:
         subsystem_vendor_id=folder.integer("subsystem_vendor_id", "subsystem_vendor", 16),
         subsystem_device_id=folder.integer("subsystem_device_id", "subsystem_device", 16),
         revision=folder.integer("revision", "revision", 16),
-        driver=folder.link("driver", "driver"),
+        driver=driver,
+        virtio_device=virtio,
+        virtio_driver=None if virtio is None else folder.link("virtio_driver", virtio + "/driver"),
         driver_override=None if override == "(null)" else override,
         enabled=None if enable is None else enable > 0,
         iommu_group=read_iommu_group(folder),
@@ -231,6 +237,14 @@ def parse_reset_methods(text: str) -> tuple[str, ...] | None:
     if len(methods) > MAX_RESET_METHODS or not all(RESET_METHOD.fullmatch(method) for method in methods):
         return None
     return tuple(methods)
+
+
+def read_virtio_device(path: str) -> str | None:
+    """Name of the virtio device below the folder of a function; None: there is none, or the folder cannot be read."""
+    try:
+        return next((one for one in sorted(os.listdir(path)) if VIRTIO_DEVICE.fullmatch(one)), None)
+    except OSError:
+        return None
 
 
 def read_sriov(folder: SysfsDirectory) -> Sriov | None:
