@@ -36,7 +36,9 @@ that no host counts as silent and no traffic run as hanging."""
 MAX_PAUSE_WAITS = 3
 """Number of times that a host waits for the pause of another one; without a limit it might wait forever."""
 PART_CPU_SECONDS, BYTE_CPU_SECONDS = 1e-4, 5e-9
-"""CPU seconds that the SSH library needs for each part of a stream and for each byte."""
+"""CPU seconds that the event loop needs for each part of a pipe and for each byte."""
+BACKLOG_SECONDS = 0.1
+"""Seconds after which an overloaded host is looked at again, whose bytes wait."""
 OVERLOADED_MESSAGE = "overloaded: the host sends more data than nictop can process; values are delayed"
 """State message of an overloaded host."""
 
@@ -132,6 +134,8 @@ class HostBudget:
 
     def __init__(self) -> None:
         self.overloaded = False
+        self.has_backlog = False
+        """Bytes that were received wait for a turn before they are handled: the host is not quiet."""
         self._scheduler = HostScheduler()
         self._remaining = 0.0
         self._refilled_at = 0.0
@@ -154,10 +158,22 @@ class HostBudget:
         self._slice_used += seconds
         self._slice_elapsed += max(seconds, elapsed)
 
+    @property
+    def slice_seconds(self) -> float:
+        """CPU seconds of work after which a host waits for its turn."""
+        return self._scheduler.slice_seconds
+
+    def has_time(self) -> bool:
+        """Whether a slice of work may begin without waiting for a turn."""
+        if self.overloaded:
+            return False
+        self._refill()
+        return self._remaining >= 0
+
     async def wait_for_turn(self, size: int) -> None:
         """Wait until a line of `size` bytes may be decoded. A host that becomes overloaded returns at once, so that the
         state is reported first, and waits at the next call."""
-        if self._slice_used < self._scheduler.slice_seconds and size <= MAX_SMALL_LINE_BYTES:
+        if self._slice_used < self.slice_seconds and size <= MAX_SMALL_LINE_BYTES:
             return
         self._refill()
         if not self.overloaded and self._remaining < 0:
@@ -174,6 +190,8 @@ class HostBudget:
         nothing until it counts as normal again; 0.0: it is not overloaded."""
         self._scheduler.record_work(self._slice_elapsed)
         self._slice_used = self._slice_elapsed = 0.0
+        if self.overloaded and self.has_backlog:
+            return BACKLOG_SECONDS
         if self.overloaded:
             share = self._refill()
             missing = max(0.0, self._burst / 2 - self._remaining)

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from nictop.probe.records import Line
-from nictop.wire.budget import BYTE_CPU_SECONDS, OVERLOADED_MESSAGE, PART_CPU_SECONDS, HostBudget
+from nictop.wire.budget import OVERLOADED_MESSAGE, HostBudget
 from nictop.wire.line_reader import LineReader
 from nictop.wire.source import SourceState
 from nictop.wire.timeout import with_timeout
@@ -45,7 +45,7 @@ class Inbox:
 
     def put(self, data: bytes, *, other_bytes: int = 0) -> None:
         """Add bytes of the stream. `other_bytes`: bytes received outside the stream (stderr); they are not stored, but
-        count for the size and the CPU budget."""
+        count for the size. What it took to receive them is charged by the caller."""
         weight = max(MIN_PART_BYTES, len(data) + other_bytes)
         self._parts.append((time.monotonic(), data, weight))
         self.size += weight
@@ -100,10 +100,13 @@ class Inbox:
                 await with_timeout(seconds, self._changed.wait())
 
     def _feed_part(self) -> None:
+        begin = _clocks()
         self.received_at, data, weight = self._parts.popleft()
         self.size -= weight
-        self._budget.charge(PART_CPU_SECONDS + weight * BYTE_CPU_SECONDS)
-        self.reader.add(data)
+        try:
+            self.reader.add(data)
+        finally:
+            self._charge_since(begin)
         if self.is_full and self.size <= RESUME_QUEUED_BYTES:
             self.is_full = False
             self._has_room()

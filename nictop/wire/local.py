@@ -23,7 +23,7 @@ from pathlib import Path
 from nictop.errors import HostUnreachable, NictopError
 from nictop.probe.kernel.exits import exit_text
 from nictop.probe.records import Clock, Line, Request
-from nictop.wire.budget import HostBudget
+from nictop.wire.budget import BYTE_CPU_SECONDS, PART_CPU_SECONDS, HostBudget
 from nictop.wire.codec import ProtocolMismatch, encode_request
 from nictop.wire.errors import PermanentError, TransientError
 from nictop.wire.inbox import Inbox
@@ -118,7 +118,7 @@ class _Run:
     def __init__(self, process: Process, settings: Request, silence_timeout: float, budget: HostBudget) -> None:
         self.process = process
         self._room = asyncio.Event()
-        self.inbox = Inbox(budget, self._room.set)
+        self.inbox, self._budget = Inbox(budget, self._room.set), budget
         self._clock: Line | None = None
         """Yielded after the hello."""
         self._fatal = False
@@ -197,6 +197,7 @@ class _Run:
                 if not part:
                     break
                 inbox.put(part)
+                self._charge(part)
                 if inbox.is_full:
                     self._room.clear()
                     await self._room.wait()
@@ -206,11 +207,16 @@ class _Run:
             self._reason = f"cannot read from the probe: {error}"
         inbox.close()
 
+    def _charge(self, part: bytes) -> None:
+        """Charge what the event loop needed to read it."""
+        self._budget.charge(PART_CPU_SECONDS + len(part) * BYTE_CPU_SECONDS)
+
     async def _read_stderr(self) -> None:
         stream = self.process.stderr
         assert stream is not None
         while part := await stream.read(PIPE_READ_BYTES):
             self._stderr = (self._stderr + part)[-MAX_STDERR_BYTES:]
+            self._charge(part)
 
     def exit_error(self) -> HostUnreachable:
         """Why it ended, with the last line that it wrote to stderr."""

@@ -20,6 +20,7 @@ from nictop.errors import HostUnreachable
 from nictop.wire.errors import TransientError, last_line, sanitize
 from nictop.wire.inbox import Inbox
 from nictop.wire.ssh.channel import STDERR_DATATYPE, open_channel
+from nictop.wire.ssh.receive_limit import receive_limit
 from nictop.wire.timeout import with_timeout
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 """Bytes of one output that are stored: net-stats prints 300 bytes for each world and 1500 for each port."""
 MAX_DISCARDED_BYTES = 64 * 1024 * 1024
 """Bytes of one output beyond that; after more the host is given up."""
+MAX_MARK_BYTES = 100
+"""A mark is shorter. Of what was searched before, so much is searched again."""
 MAX_STDERR_BYTES = 2000
 SEARCH_PATH = "/bin:/sbin:/usr/bin:/usr/sbin:/usr/lib/vmware/bin"
 """Appended to PATH, which a session without login may lack."""
@@ -51,7 +54,7 @@ class Output:
 
 
 class EsxiShell:
-    """`start` opens it, `run` runs one command at a time. `inbox`: what is received counts for the budget of it."""
+    """`start` opens it, `run` runs one command at a time. `inbox`: nothing is received while it is full."""
 
     def __init__(self, ssh: asyncssh.SSHClientConnection, host: str, inbox: Inbox) -> None:
         self._ssh, self._host, self._inbox = ssh, sanitize(host), inbox
@@ -59,7 +62,8 @@ class EsxiShell:
         self._word = f"nictop-{secrets.token_hex(8)}"
         self._number = 0
         self._received = bytearray()
-        self._discarded = 0
+        self._discarded = self._ignored = 0
+        """Bytes of the output beyond the limit, and bytes before it."""
         self._stderr = bytearray()
         self._pid = 0
         self._status: int | None = None
@@ -97,8 +101,9 @@ class EsxiShell:
         mark = f"{self._word}-{self._number}"
         self._received.clear()
         self._stderr.clear()
-        self._discarded, self._pid, self._status, self._has_begun = 0, 0, None, False
-        self._begin = re.compile(rb"(?:^|\n)%s begin ([0-9]{1,10})\n" % mark.encode())
+        self._discarded = self._ignored = self._pid = 0
+        self._status, self._has_begun = None, False
+        self._begin = re.compile(rb"\n%s begin ([0-9]{1,10})\n" % mark.encode())
         self._end = re.compile(rb"\n%s end ([0-9]{1,3})\r?\n" % mark.encode())
         return mark
 
@@ -133,11 +138,11 @@ class EsxiShell:
             with contextlib.suppress(OSError):
                 self._channel.write_eof()
             self._channel.abort()
+            self.resume()
 
     def resume(self) -> None:
         """The inbox has room again."""
-        if self._channel is not None:
-            self._channel.resume_reading()
+        receive_limit(self._ssh).release()
 
     def _write(self, line: str) -> None:
         if self._channel is not None and not self._channel.is_closing():
@@ -153,20 +158,16 @@ class EsxiShell:
             self._stderr = (self._stderr + data)[-MAX_STDERR_BYTES:]
         elif self._status is None:
             self._receive_output(data)
-        if self._inbox.is_full and not was_full and self._channel is not None:
-            self._channel.pause_reading()
+        if self._inbox.is_full and not was_full:
+            receive_limit(self._ssh).hold()
 
     def _receive_output(self, data: bytes) -> None:
         received = self._received
-        searched = max(0, len(received) - 100)  # a mark is shorter
+        searched = max(0, len(received) - MAX_MARK_BYTES)
         received += data
-        if not self._has_begun and self._number:
-            begin = self._begin.search(received)
-            if begin is not None:
-                self._has_begun, self._pid = True, int(begin[1])
-                del received[: begin.end()]
-                received[:0] = b"\n"  # the mark of the end may follow at once
-                searched = 0
+        if not self._has_begun:
+            self._find_begin()
+            searched = 0
         end = self._end.search(received, searched) if self._has_begun else None
         if end is not None:
             self._status = int(end[1])
@@ -175,9 +176,22 @@ class EsxiShell:
         if len(received) > MAX_OUTPUT_BYTES:
             # the end is kept: it may be the beginning of the mark
             self._discarded += len(received) - MAX_OUTPUT_BYTES
-            del received[MAX_OUTPUT_BYTES - 200 : -200]
-            if self._discarded > MAX_DISCARDED_BYTES:
-                self._lose(TransientError(f"{self._host} sends too much data"))
+            del received[MAX_OUTPUT_BYTES - 2 * MAX_MARK_BYTES : -2 * MAX_MARK_BYTES]
+        if self._ignored + self._discarded > MAX_DISCARDED_BYTES:
+            self._lose(TransientError(f"{self._host} sends too much data"))
+
+    def _find_begin(self) -> None:
+        """Remove what precedes the output."""
+        received = self._received
+        begin = self._begin.search(received)
+        if begin is not None:
+            self._has_begun, self._pid = True, int(begin[1])
+            del received[: begin.end()]
+            received[:0] = b"\n"  # the mark of the end may follow at once
+            return
+        ignored = max(0, len(received) - MAX_MARK_BYTES)
+        self._ignored += ignored
+        del received[:ignored]
 
     def end_of_output(self) -> None:
         self._lose(TransientError(f"the shell on {self._host} ended"))
@@ -186,6 +200,9 @@ class EsxiShell:
         """Not used: `end_of_output` follows or precedes it."""
 
     def channel_closed(self, error: Exception | None) -> None:
+        if isinstance(error, HostUnreachable):
+            self._lose(error)
+            return
         reason = f": {sanitize(str(error))}" if error is not None else ""
         self._lose(TransientError(f"connection to {self._host} lost{reason}"))
 

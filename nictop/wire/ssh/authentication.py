@@ -19,6 +19,7 @@ from nictop.wire.errors import sanitize
 if TYPE_CHECKING:
     import asyncssh
 
+    from nictop.wire.ssh.receive_limit import ReceiveLimit
     from nictop.wire.ssh.tcp import Report
 
 DEFAULT_KEYS = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
@@ -93,10 +94,19 @@ class Login:
     """The callbacks of one connection attempt, for `asyncssh.SSHClient` (combined once asyncssh is loaded).
 
     `host` is the name for display; `files` are keys that may be encrypted. A host key that was rejected is in
-    `offered_key`. `report` is called when a stage begins.
+    `offered_key`. `report` is called when a stage begins. `limit` is attached to the connection.
     """
 
-    def __init__(self, host: str, user: str, credentials: Credentials, files: Sequence[str], report: Report) -> None:
+    def __init__(
+        self,
+        host: str,
+        user: str,
+        credentials: Credentials,
+        files: Sequence[str],
+        report: Report,
+        *,
+        limit: ReceiveLimit,
+    ) -> None:
         self.offered_key: asyncssh.SSHKey | None = None
         self.key_problem = ""
         """Why an encrypted key could not be tried."""
@@ -104,11 +114,16 @@ class Login:
         self._files = list(files)
         self._tried: set[str] = set()
         self._passwords = self._prompts = 0
-        self._report = report
+        self._report, self._limit = report, limit
 
-    def connection_made(self, connection: object) -> None:
+    def connection_made(self, connection: asyncssh.SSHClientConnection) -> None:
         """Something answers at the address."""
+        self._limit.attach(connection)
         self._report("host_key", self._host)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection has ended."""
+        self._limit.end()
 
     def begin_auth(self, user: str) -> None:
         """Its host key is accepted."""

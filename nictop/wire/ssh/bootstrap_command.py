@@ -24,6 +24,7 @@ import secrets
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from nictop.wire.errors import PermanentError
@@ -33,6 +34,8 @@ SOURCES_TIMEOUT = 15
 """Seconds within which each part of the sources must arrive on the remote host; otherwise the remote process ends."""
 MAX_NOISE_BYTES = 64 * 1024
 """Bytes that login shells may print before the marker."""
+MAX_MARK_BYTES = 128
+"""A line with the marker is shorter. Of what was searched before, so much is searched again."""
 
 NOT_A_SHELL_STATUS = 97
 FIRST_LINE = b"exit %d\n" % NOT_A_SHELL_STATUS
@@ -101,6 +104,11 @@ class RemoteCommand:
     first: str = field(default_factory=lambda: secrets.token_hex(8))
     second: str = field(default_factory=lambda: secrets.token_hex(8))
 
+    @cached_property
+    def _answer(self) -> re.Pattern[bytes]:
+        words = self.second.encode(), self.first.encode()
+        return re.compile(rb"^%s-%s (ready|old) ([\w.+]{1,20})(?: ([0-9a-z]{1,8}))?\r?\n" % words, re.M)
+
     @property
     def prompt(self) -> str:
         """The password prompt that sudo is given."""
@@ -123,21 +131,19 @@ class RemoteCommand:
         """What Python writes to stderr if the first line of stdin was read by another program."""
         return f"{self.second}-{self.first} input".encode()
 
-    def is_from_esxi(self, noise: bytes) -> bool:
-        """The marker of an ESXi host is in `noise`."""
-        return f"\n{self.second}-{self.first} esxi ".encode() in noise
+    def is_from_esxi(self, noise: bytes | bytearray, start: int = 0) -> bool:
+        """The marker of an ESXi host is in `noise` after `start`."""
+        return noise.find(f"\n{self.second}-{self.first} esxi ".encode(), start) >= 0
 
-    def parse_answer(self, noise: bytes) -> tuple[str, str, bytes] | None:
-        """(Python version, magic number of its byte code, bytes after the marker) once the marker is in `noise`, else
-        None; raises PermanentError when there is no Python that is new enough."""
-        words = self.second.encode(), self.first.encode()
-        mark = re.compile(rb"^%s-%s (ready|old) ([\w.+]{1,20})(?: ([0-9a-z]{1,8}))?\r?\n" % words, re.M)
-        found = mark.search(noise)
+    def parse_answer(self, noise: bytes | bytearray, start: int = 0) -> tuple[str, str, bytes] | None:
+        """(Python version, magic number of its byte code, bytes after the marker) once the marker is in `noise` after
+        `start`, else None; raises PermanentError when there is no Python that is new enough."""
+        found = self._answer.search(noise, start)
         if found is None:
             return None
         version, detail = found[2].decode(), (found[3] or b"").decode()
         if found[1] == b"ready":
-            return version, detail, noise[found.end() :]
+            return version, detail, bytes(noise[found.end() :])
         oldest = ".".join(map(str, MIN_REMOTE_PYTHON))
         what = "python3 not found on the host" if version == "none" else f"Python {version} on the host is too old"
         command = INSTALL_COMMANDS.get(detail)

@@ -1,6 +1,8 @@
 """The channel of one remote command, without a terminal and without local environment variables.
 
-Passes received data to a `ChannelListener`. asyncssh is imported inside the functions: the connection has loaded it.
+Passes received data to a `ChannelListener`. A consumer without room holds the whole connection (`receive_limit`): a
+channel that is paused would buffer a window of messages that hold one byte each. asyncssh is imported inside the
+functions: the connection has loaded it.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from nictop.wire.errors import PermanentError, TransientError, sanitize
+from nictop.wire.ssh.receive_limit import ReceiveLimit, receive_limit
 
 if TYPE_CHECKING:
     import asyncssh
@@ -22,7 +25,7 @@ QUICKACK_SECONDS = 0.1
 """Longest duration of `enable_quickack` in seconds."""
 
 CHANNEL_WINDOW_BYTES = 1024 * 1024
-"""Bytes that the host may send while the channel is paused: the SSH library buffers them."""
+"""Bytes that the host may send before they are received here."""
 
 
 class ChannelListener(Protocol):
@@ -47,7 +50,7 @@ async def open_channel(
     quickack = asyncio.ensure_future(enable_quickack(ssh))
     try:
         channel, _ = await ssh.create_session(
-            lambda: session(listener),
+            lambda: session(listener, receive_limit(ssh)),
             command,
             encoding=None,
             request_pty=False,
@@ -82,10 +85,11 @@ async def enable_quickack(ssh: asyncssh.SSHClientConnection) -> None:
 class _Session:
     """Methods that asyncssh calls; combined with its SSHClientSession once that is loaded."""
 
-    def __init__(self, listener: ChannelListener) -> None:
-        self._listener = listener
+    def __init__(self, listener: ChannelListener, limit: ReceiveLimit) -> None:
+        self._listener, self._limit = listener, limit
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
+        self._limit.delivered(len(data))
         self._listener.receive(data, datatype)
 
     def eof_received(self) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from nictop.errors import HostUnreachable
+from nictop.wire.budget import HostBudget
 from nictop.wire.errors import PermanentError, TransientError, sanitize, unreachable_error
 from nictop.wire.ssh.authentication import DEFAULT_KEYS, Credentials, Login, Question
 from nictop.wire.ssh.host_keys import (
@@ -29,6 +30,7 @@ from nictop.wire.ssh.host_keys import (
     Policy,
     UnknownKey,
 )
+from nictop.wire.ssh.receive_limit import ReceiveLimit, receive_limit
 from nictop.wire.ssh.tcp import Report, open_socket
 from nictop.wire.timeout import with_timeout
 
@@ -53,6 +55,9 @@ CERTIFICATE_ALGORITHMS = tuple(f"{kind}-cert-v01@openssh.com" for kind in PLAIN_
 FAST_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 """Tried before the other ciphers, unless ~/.ssh/config has ``Ciphers``: for chacha20-poly1305 asyncssh makes three
 cipher objects per packet, and watching 64 hosts takes a fifth more CPU time."""
+
+COMPRESSION_ALGORITHMS = ("none",)
+"""asyncssh decompresses a message without a limit: 1000 times what was received."""
 
 MAX_HANDSHAKES = 2
 """SSH connections that are opened at the same time: each takes about 20 ms of cryptography, during which keyboard input
@@ -115,13 +120,18 @@ async def connect(
     policy: Policy,
     timeout: float = CONNECT_TIMEOUT,
     report: Report = _no_report,
+    *,
+    budget: HostBudget | None = None,
 ) -> Connection:
     """Open a connection; raises PermanentError or TransientError. `timeout`: seconds, without the time in which the
-    user is asked something. `report` is called when a stage begins."""
+    user is asked something. `report` is called when a stage begins. What is received is charged to `budget`."""
     await asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "asyncssh")
     connection = Connection()
     try:
-        await _Hop(target, credentials, policy, connection, timeout=timeout, report=report).open()
+        hop = _Hop(
+            target, credentials, policy, connection, timeout=timeout, report=report, budget=budget or HostBudget()
+        )
+        await hop.open()
     except BaseException:
         await asyncio.shield(connection.close())
         raise
@@ -163,9 +173,10 @@ class _Hop:
         *,
         timeout: float,
         report: Report,
+        budget: HostBudget,
     ) -> None:
         self._target, self._credentials, self._policy, self._timeout = target, credentials, policy, timeout
-        self._connection, self._report_stage = connection, report
+        self._connection, self._report_stage, self._budget = connection, report, budget
         self._stage: ConnectionStage = "resolve"
         self._stage_target = target.host
         self._config = [path for path in map(os.path.expanduser, target.config or (USER_CONFIG,)) if is_readable(path)]
@@ -200,6 +211,7 @@ class _Hop:
                 self._credentials,
                 self._key_files(settings) or DEFAULT_KEYS,
                 self._report,
+                limit=ReceiveLimit(self._budget, self._target.name, self._outer_limit),
             )
             try:
                 self._connection.hops.append(await self._attempt(settings, known, login))
@@ -230,8 +242,14 @@ class _Hop:
                 self._connection,
                 timeout=self._timeout,
                 report=self._report_stage,
+                budget=self._budget,
             )
             await hop.open(depth + 1)
+
+    @property
+    def _outer_limit(self) -> ReceiveLimit | None:
+        """That of the hop before, if there is one."""
+        return receive_limit(self._connection.ssh) if self._connection.hops else None
 
     async def _attempt(self, settings: Any, known: KnownKeys, login: Login) -> asyncssh.SSHClientConnection:
         """Connect once. Raises HostKeyNotVerifiable unchanged, and HostUnreachable for everything else."""
@@ -265,6 +283,7 @@ class _Hop:
                 known_hosts=lambda host, address, port: (known.keys, known.authorities, known.revoked),
                 server_host_key_algs=host_key_algorithms(known),
                 encryption_algs=() if settings.config.get("Ciphers") else FAST_CIPHERS,
+                compression_algs=COMPRESSION_ALGORITHMS,
                 client_keys=self._open_keys(settings),
                 ignore_encrypted=True,
                 connect_timeout=None,

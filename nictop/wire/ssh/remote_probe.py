@@ -22,7 +22,7 @@ from nictop.wire.errors import PermanentError, TransientError, last_words, sanit
 from nictop.wire.inbox import Inbox
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import MAX_ANSWER_ATTEMPTS, Credentials, Question
-from nictop.wire.ssh.bootstrap_command import FIRST_LINE, MAX_NOISE_BYTES, RemoteCommand
+from nictop.wire.ssh.bootstrap_command import FIRST_LINE, MAX_MARK_BYTES, MAX_NOISE_BYTES, RemoteCommand
 from nictop.wire.ssh.bundle import Bundle
 from nictop.wire.ssh.channel import STDERR_DATATYPE, open_channel
 from nictop.wire.ssh.exit_reason import (
@@ -36,6 +36,7 @@ from nictop.wire.ssh.exit_reason import (
     slow_notice,
 )
 from nictop.wire.ssh.ping_clock import PingClock
+from nictop.wire.ssh.receive_limit import ReceiveLimit, receive_limit
 from nictop.wire.timeout import with_timeout
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class RemoteProbe:
         """Process ID on the other machine, from its hello; 0: not known yet."""
         self.inbox = Inbox(budget, self._resume)
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
+        self._limit: ReceiveLimit | None = None
         self._noise: bytearray | None = bytearray()
         """Output before the marker of Python; None: that was received."""
         self._shell_ran = False
@@ -110,6 +112,7 @@ class RemoteProbe:
         """Run the command and send the sources, then `requests`. Raises TransientError or PermanentError."""
         self.rights = rights
         self._queued_requests = b"".join(map(encode_request, requests))
+        self._limit = receive_limit(ssh)
         self._channel = await open_channel(ssh, self.command.line(rights), self, sanitize(self._host))
         if rights != "password":  # sudo would read the sources as the password
             self._write(self._bundle.first)
@@ -163,9 +166,9 @@ class RemoteProbe:
 
     def _resume(self) -> None:
         """Called when the inbox has room again."""
-        if self._paused and self._channel is not None:
+        if self._paused and self._limit is not None:
             self._paused = False
-            self._channel.resume_reading()
+            self._limit.release()
 
     async def end(self, timeout: float = REMOTE_END_TIMEOUT) -> None:
         """Close the probe's stdin, which ends it, and wait `timeout` seconds at most until it has ended."""
@@ -178,8 +181,7 @@ class RemoteProbe:
             return
         with contextlib.suppress(OSError):
             self._channel.write_eof()
-            if self._paused:
-                self._channel.resume_reading()
+        self._resume()
         with contextlib.suppress(asyncio.TimeoutError):
             await with_timeout(timeout, self._is_gone.wait())
         self._channel.abort()
@@ -227,11 +229,11 @@ class RemoteProbe:
 
     def _receive_noise(self, data: bytes) -> None:
         assert self._noise is not None
-        self._noise += data
-        noise = bytes(self._noise[: 2 * MAX_NOISE_BYTES])
-        found = self.command.parse_answer(noise)
-        self._shell_ran = self._shell_ran or self.command.shell_mark in noise
-        self.is_esxi = found is None and self.command.is_from_esxi(noise)
+        noise, start = self._noise, max(0, len(self._noise) - MAX_MARK_BYTES)
+        noise += data
+        found = self.command.parse_answer(noise, start)
+        self._shell_ran = self._shell_ran or noise.find(self.command.shell_mark, start) >= 0
+        self.is_esxi = found is None and self.command.is_from_esxi(noise, start)
         if self.is_esxi:
             self._fail(PermanentError(f"{sanitize(self._host)} is an ESXi host"))
         elif found is not None:
@@ -244,7 +246,7 @@ class RemoteProbe:
                 self._write(self._bundle.first)
             self.spawn(self._send_rest(found[0], found[1]))
             self._receive_lines(found[2])
-        elif len(self._noise) > MAX_NOISE_BYTES:
+        elif len(noise) > MAX_NOISE_BYTES:
             raise PermanentError(
                 f"{sanitize(self._host)} printed more than {MAX_NOISE_BYTES} bytes before running the command",
                 "check the start-up files of the login shell there",
@@ -255,9 +257,9 @@ class RemoteProbe:
             self.inbox.put(data)
 
     def _pause(self) -> None:
-        if self.inbox.is_full and not self._paused and self._channel is not None:
+        if self.inbox.is_full and not self._paused and self._limit is not None:
             self._paused = True
-            self._channel.pause_reading()
+            self._limit.hold()
 
     def end_of_output(self) -> None:
         self.spawn(self._wait_for_exit_status())
@@ -397,6 +399,8 @@ class RemoteProbe:
         end = self._ending()
         if self._is_late and not end.has_lost_input:
             return late_reason(end, STARTUP_TIMEOUT)
+        if isinstance(error, HostUnreachable):
+            return error
         if error is not None and self._status is None and not self._signal:
             return TransientError(f"connection to {end.host} lost: {sanitize(str(error))}")
         return exit_reason(end)

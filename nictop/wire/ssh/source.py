@@ -117,7 +117,7 @@ class SshSource(ReconnectingSource):
         packing = asyncio.get_running_loop().run_in_executor(None, self._packed)  # while the connection is made
         try:
             self._connection = await connect(
-                self._target, self._answers, self._policy, self._timeout, self._stages.report
+                self._target, self._answers, self._policy, self._timeout, self._stages.report, budget=self._budget
             )
         finally:
             await asyncio.gather(packing, return_exceptions=True)

@@ -219,8 +219,8 @@ async def test_closed_between_connection_and_probe_start(sshd: Sshd, monkeypatch
     source = SshSource(sshd.target(), 0.1)
     closing: list[asyncio.Future[None]] = []
 
-    async def connected(*arguments: Any) -> Connection:
-        connection = await connect(*arguments)
+    async def connected(*arguments: Any, **options: Any) -> Connection:
+        connection = await connect(*arguments, **options)
         closing.append(asyncio.ensure_future(source.close()))
         return connection
 
