@@ -14,12 +14,20 @@ from typing import Any
 
 import asyncssh
 import pytest
+from asyncssh.constants import (
+    MSG_CHANNEL_DATA,
+    MSG_DEBUG,
+    MSG_GLOBAL_REQUEST,
+    MSG_IGNORE,
+    MSG_UNIMPLEMENTED,
+)
+from asyncssh.packet import Boolean, String, UInt32
 
 from nictop.probe.protocol.hello import hello
 from nictop.probe.records import Line
 from nictop.wire import budget, inbox
 from nictop.wire.source import SourceState
-from nictop.wire.ssh import remote_probe
+from nictop.wire.ssh import receive_limit, remote_probe
 from nictop.wire.ssh.authentication import Question
 from nictop.wire.ssh.channel import CHANNEL_WINDOW_BYTES
 from nictop.wire.ssh.source import SshSource, SshTarget
@@ -501,3 +509,158 @@ async def test_the_connection_is_held_when_items_are_not_taken(tmp_path: Path, m
             times = [item.trouble.time for item in received if isinstance(item, Line) and item.trouble]
             assert times == list(range(total))
             await source.close()
+
+
+# ------------------------------------------------------------------------------------------- messages without data
+
+
+def messages(kind: int, *fields: bytes) -> Act:
+    """Send the hello, then SSH messages of this kind endlessly."""
+
+    async def act(process: Process) -> None:
+        process.stdout.write(mark(process) + hello_line())
+        connection = process.get_extra_info("connection")
+        while not connection.is_closed():
+            for _ in range(100):
+                connection.send_packet(kind, *fields)
+            await asyncio.sleep(0)
+
+    return act
+
+
+async def empty_data(process: Process) -> None:
+    """Messages of the channel that hold nothing."""
+    process.stdout.write(mark(process) + hello_line())
+    channel, connection = process.channel, process.get_extra_info("connection")
+    while not connection.is_closed():
+        for _ in range(100):
+            channel.send_packet(MSG_CHANNEL_DATA, String(b""))
+        await asyncio.sleep(0)
+
+
+async def other_command(process: Process) -> None:
+    """Endless output of the command that looks for the end of a probe."""
+    if process.command.startswith("exec "):
+        process.stdout.write(mark(process) + hello_line(pid=77))
+        process.exit_with_signal("KILL")
+        return
+    while not process.get_extra_info("connection").is_closed():
+        process.stdout.write(b"x" * 65536)
+        await process.stdout.drain()
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        messages(MSG_IGNORE, String(b"x")),
+        messages(MSG_IGNORE, String(b"x" * 10_000)),
+        messages(MSG_DEBUG, Boolean(False), String(b"x"), String(b"")),
+        messages(MSG_UNIMPLEMENTED, UInt32(0)),
+        messages(MSG_GLOBAL_REQUEST, String(b"x"), Boolean(False)),
+        empty_data,
+    ],
+    ids=["ignore", "large ignore", "debug", "unimplemented", "requests", "empty data"],
+)
+async def test_messages_without_data_end_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Act
+) -> None:
+    monkeypatch.setattr(receive_limit, "LOGIN_CPU_SECONDS", 0.0)
+    async with serving(tmp_path, act) as there:
+        source = SshSource(there, retry=QUICK)
+        charged = charges_of(source, monkeypatch)
+        assert "sends too many SSH messages without data" in await failure(source)
+        assert sum(charged) > 0.001
+
+
+def charges_of(source: SshSource, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """CPU seconds that will be charged to the host."""
+    found: list[float] = []
+    usual = source._budget.charge
+
+    def charge(seconds: float, elapsed: float = 0.0) -> None:
+        found.append(seconds)
+        usual(seconds, elapsed)
+
+    monkeypatch.setattr(source._budget, "charge", charge)
+    return found
+
+
+async def test_output_of_a_command_that_nobody_reads_ends_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_probe, "KERNEL_LOG_TIMEOUT", HOUR_SECONDS)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    async with serving(tmp_path, other_command) as there:
+        assert "was killed by KILL" in await failure(SshSource(there, retry=QUICK))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB: of both ends
+
+
+async def test_messages_during_a_question_end_the_connection(tmp_path: Path) -> None:
+    """asyncssh stores them until there is an answer."""
+
+    class Flood(PasswordServer):
+        def begin_auth(self, username: str) -> bool:
+            self._task = asyncio.ensure_future(self._flood())
+            return True
+
+        async def _flood(self) -> None:
+            while not self._connection.is_closed():
+                self._connection.send_packet(MSG_IGNORE, String(b"x" * 30_000))
+                await asyncio.sleep(0)
+
+    async def ask(question: Question) -> str | None:
+        await asyncio.Event().wait()
+        return None
+
+    async with serving(tmp_path, sends(), Flood) as there:
+        assert "sends too many SSH messages without data" in await failure(SshSource(there, ask=ask, retry=QUICK))
+
+
+async def test_many_small_messages_with_data_do_not_end_the_connection(tmp_path: Path) -> None:
+    line = b'{"trouble": {"time": 1, "message": "m"}}\n'
+    total = 400
+
+    async def act(process: Process) -> None:
+        process.stdout.write(mark(process) + hello_line())
+        connection = process.get_extra_info("connection")
+        for _ in range(total):
+            for byte in line:
+                process.stdout.write(bytes([byte]))
+            connection.send_packet(MSG_IGNORE, String(b""))
+            await asyncio.sleep(0)
+        await asyncio.Event().wait()
+
+    async with serving(tmp_path, act) as there:
+        source = SshSource(there)
+        async with aclosing(source.items()) as items:
+            found = 0
+            while found < total:
+                item = await asyncio.wait_for(anext(items), ITEM_TIMEOUT)
+                found += isinstance(item, Line) and item.trouble is not None
+                assert not isinstance(item, SourceState) or item.state != "lost"
+            await source.close()
+
+
+async def test_compression_is_not_accepted(tmp_path: Path) -> None:
+    """asyncssh decompresses without a limit."""
+    async with serving(tmp_path, sends(), compression_algs=["zlib@openssh.com"]) as there:
+        assert "No matching compression algorithm found" in await failure(SshSource(there), "failed")
+
+
+async def test_a_flood_before_the_hello_is_not_said_to_be_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "TOTAL_BURST_SECONDS", 0.0)
+    monkeypatch.setattr(budget, "MIN_BURST_SECONDS", 0.0)
+    monkeypatch.setattr(receive_limit, "LOGIN_CPU_SECONDS", 0.0)
+
+    async def act(process: Process) -> None:
+        for _ in range(3000):
+            process.stderr.write(b"x")
+            await asyncio.sleep(0)
+        process.exit(1)
+
+    async with serving(tmp_path, act) as there:
+        source = SshSource(there, retry=QUICK)
+        async with aclosing(source.items()) as items:
+            received = await items_until(items, lambda item: isinstance(item, SourceState) and item.state == "failed")
+            await source.close()
+    assert {item.state for item in received if isinstance(item, SourceState)} == {"connecting", "failed"}

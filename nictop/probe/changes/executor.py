@@ -22,6 +22,7 @@ from nictop.probe.plan.pipe import MAX_REPORT_BYTES, ReportPipe, is_pipe_closed
 from nictop.probe.plan.plan import ChangePlan
 from nictop.probe.plan.planner import Planner, discard_line, id_of
 from nictop.probe.plan.requests import ChangeCommand
+from nictop.probe.protocol.requests import take_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class ChangeWorker:
         self.undo_record: UndoRecord | None = None
         self.keep_requested = self.is_waiting = self.finished = False
         self.rescues = 0
-        self.buffer = b""
+        self.buffer = bytearray()
         self.error = ""
 
 
@@ -109,8 +110,7 @@ class Executor:
                 return
             if not data:
                 break
-            *lines, worker.buffer = (worker.buffer + data).split(b"\n")
-            for line in lines:
+            for line in take_lines(worker.buffer, data):
                 self._handle_message(worker, line)
             if len(worker.buffer) > MAX_REPORT_BYTES:
                 break

@@ -19,6 +19,7 @@ from nictop.probe.plan.current_state import Roots
 from nictop.probe.plan.pipe import MAX_REPORT_BYTES, ReportPipe, is_pipe_closed
 from nictop.probe.plan.plan import ChangePlan, read_plan
 from nictop.probe.plan.requests import ChangeCommand
+from nictop.probe.protocol.requests import take_lines
 from nictop.probe.traffic.requests import request_id
 
 TYPE_CHECKING = False
@@ -47,7 +48,7 @@ class PlanChild:
         self.change_id, self.pipes, self.pid = change_id, pipes, pid
         self.deadline: float | None = deadline
         self.finished = False
-        self.buffer = b""
+        self.buffer = bytearray()
         self.error = ""
 
 
@@ -119,8 +120,7 @@ class Planner:
                 return
             if not data:
                 break
-            *lines, child.buffer = (child.buffer + data).split(b"\n")
-            for line in lines:
+            for line in take_lines(child.buffer, data):
                 self._handle_message(child, line)
         self._handle_exit(child, now)
 

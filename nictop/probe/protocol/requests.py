@@ -40,12 +40,12 @@ class RequestLines:
     """Splits a stream into lines, and drops those longer than `MAX_REQUEST_BYTES`."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()
         self._skipping = False
 
     def feed(self, data: bytes) -> tuple[list[bytes], bool]:
         """(lines completed by `data`, whether a line was dropped because it was too long)."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        lines = take_lines(self._rest, data)
         if lines and self._skipping:
             self._skipping = False
             del lines[0]
@@ -54,8 +54,20 @@ class RequestLines:
             dropped = dropped or not self._skipping
             self._skipping = True
         if self._skipping:
-            self._rest = b""
+            self._rest.clear()
         return [line for line in lines if line.strip() and len(line) <= MAX_REQUEST_BYTES], dropped
+
+
+def take_lines(rest: bytearray, data: bytes) -> list[bytes]:
+    """The lines that `data` completes, without line ends; `rest` becomes what follows them. The work does not depend on
+    what was received before."""
+    first, *others = data.split(b"\n")
+    rest += first
+    if not others:
+        return []
+    lines = [bytes(rest), *others[:-1]]
+    rest[:] = others[-1]
+    return lines
 
 
 def parse_request(line: bytes) -> tuple[RequestFields, str]:

@@ -14,6 +14,7 @@ import signal
 import time
 
 from nictop.probe.kernel.backports import exit_code
+from nictop.probe.protocol.requests import take_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class TrafficChild:
         self.was_killed = False
         """Whether SIGKILL was sent after SIGTERM."""
         self._half_ended_since: float | None = None
-        self._partial_lines = dict.fromkeys(outputs, b"")
+        self._partial_lines = {descriptor: bytearray() for descriptor in outputs}
         self._status = b""
 
     @classmethod
@@ -103,11 +104,13 @@ class TrafficChild:
             data = os.read(descriptor, OUTPUT_READ_BYTES)
         except BlockingIOError:
             return []
-        *lines, rest = (self._partial_lines[descriptor] + data).split(b"\n")
+        rest = self._partial_lines[descriptor]
+        lines = take_lines(rest, data)
         if not data:
-            lines, rest = [rest] if rest else [], b""
+            lines = [bytes(rest)] if rest else []
+            rest.clear()
             self._close(descriptor)
-        self._partial_lines[descriptor] = rest[:MAX_OUTPUT_LINE_BYTES]
+        del rest[MAX_OUTPUT_LINE_BYTES:]
         return [line[:MAX_OUTPUT_LINE_BYTES].decode("utf-8", "replace").rstrip("\r") for line in lines]
 
     def terminate(self, now: float) -> None:

@@ -1,0 +1,155 @@
+"""Every receiver of a stream takes one byte at a time in the same time, however much it has received before."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+
+from nictop.probe.protocol.requests import RequestLines
+from nictop.probe.traffic.child import TrafficChild
+from nictop.wire.budget import HostBudget
+from nictop.wire.esxi.shell import EsxiShell
+from nictop.wire.inbox import Inbox
+from nictop.wire.line_reader import LineReader
+from nictop.wire.ssh import remote_probe
+from nictop.wire.ssh.authentication import Credentials
+from nictop.wire.ssh.bootstrap_command import RemoteCommand
+from nictop.wire.ssh.channel import STDERR_DATATYPE
+from nictop.wire.ssh.remote_probe import RemoteProbe
+
+TOTAL_BYTES = 4 * 1024 * 1024
+BIG_BYTES = 4 * 1024
+"""Of the parts in which most of it is received, as single bytes would take minutes."""
+MEASURED, REPEATS = 4096, 3
+"""Single bytes that are timed at the beginning and at the end, and how often."""
+MAX_GROWTH = 4.0
+"""How many times as long those at the end may take: the machine may be busy."""
+Feed = Callable[[bytes], object]
+
+
+class NoLimit:
+    """In place of the limit of a connection."""
+
+    def hold(self) -> None: ...
+
+    def release(self) -> None: ...
+
+
+def take_all(inbox: Inbox) -> None:
+    """What a consumer does, without decoding."""
+    while inbox._parts:
+        inbox._feed_part()
+
+
+def probe() -> RemoteProbe:
+    bundle: Any = None
+    return RemoteProbe(RemoteCommand((), 0, 0, "a" * 16, "b" * 16), bundle, "h", Credentials(None), HostBudget())
+
+
+@contextmanager
+def noise() -> Iterator[Feed]:
+    """Output before the marker, with the limit of the test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remote_probe, "MAX_NOISE_BYTES", 2 * TOTAL_BYTES)
+        one = probe()
+        yield lambda byte: one.receive(byte, None)
+        assert one.error is None and one._noise is not None and len(one._noise) > TOTAL_BYTES - 2 * BIG_BYTES
+
+
+@contextmanager
+def remote(datatype: int | None, rights: remote_probe.Rights = "") -> Iterator[Feed]:
+    one = probe()
+    one.rights = rights
+    if datatype is None:
+        one._noise = None
+
+    def feed(byte: bytes) -> None:
+        one.receive(byte, datatype)
+        if one.inbox.is_full:
+            take_all(one.inbox)
+
+    yield feed
+    assert one.error is None and not one._ended
+
+
+@contextmanager
+def esxi(datatype: int | None, *, begun: bool) -> Iterator[Feed]:
+    ssh: Any = type("Connection", (), {"get_extra_info": lambda self, name: None})()
+    inbox = Inbox(HostBudget(), lambda: None)
+    shell = EsxiShell(ssh, "h", inbox)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nictop.wire.esxi.shell.receive_limit", lambda ssh: NoLimit())
+        shell.receive(b"\n%s begin 7\n" % shell._next_mark().encode() if begun else b"\n", None)
+
+        def feed(byte: bytes) -> None:
+            shell.receive(byte, datatype)
+            if inbox.is_full:
+                take_all(inbox)
+
+        yield feed
+    assert shell._lost is None and shell._has_begun is begun
+
+
+@contextmanager
+def lines() -> Iterator[Feed]:
+    yield LineReader().add
+
+
+@contextmanager
+def requests() -> Iterator[Feed]:
+    yield RequestLines().feed
+
+
+@contextmanager
+def generator() -> Iterator[Feed]:
+    """Output of a generator, whose other end may be anybody."""
+    with ExitStack() as cleanup:
+        readable, writable = os.pipe()
+        for descriptor in (readable, writable):
+            cleanup.callback(os.close, descriptor)
+        child = TrafficChild(os.getpid(), -1, {readable: "stdout"}, 0.0)
+
+        def feed(byte: bytes) -> None:
+            os.write(writable, byte)
+            child.read(readable)
+
+        yield feed
+
+
+RECEIVERS = {
+    "noise before the marker": noise,
+    "lines of a remote probe": lambda: remote(None),
+    "stderr of a remote probe": lambda: remote(STDERR_DATATYPE),
+    "stderr before a password": lambda: remote(STDERR_DATATYPE, "password"),
+    "ESXi before a mark": lambda: esxi(None, begun=False),
+    "ESXi output": lambda: esxi(None, begun=True),
+    "ESXi stderr": lambda: esxi(STDERR_DATATYPE, begun=True),
+    "lines": lines,
+    "requests to a probe": requests,
+    "output of a generator": generator,
+}
+
+
+@pytest.mark.parametrize("name", RECEIVERS)
+def test_the_work_for_a_byte_does_not_depend_on_what_was_received(name: str) -> None:
+    with RECEIVERS[name]() as feed:
+        before = seconds_for_bytes(feed)
+        for _ in range((TOTAL_BYTES - 2 * MEASURED * REPEATS) // BIG_BYTES):
+            feed(b"x" * BIG_BYTES)
+        assert seconds_for_bytes(feed) <= MAX_GROWTH * before
+
+
+def seconds_for_bytes(feed: Feed) -> float:
+    """CPU seconds for `MEASURED` single bytes; the shortest of some repeats."""
+    found = []
+    for _ in range(REPEATS):
+        begin = time.thread_time()
+        for _ in range(MEASURED):
+            feed(b"x")
+        found.append(time.thread_time() - begin)
+    return min(found)
