@@ -59,6 +59,8 @@ MAX_SETTINGS = 6 * MAX_LINKS + 64
 """Six per link, and those of the whole machine."""
 MAX_FILTER_RULES = 2048
 """Rules of packet filters; those of verdict maps are counted one by one. The probe sends 2000."""
+MAX_PLANNED_ACTIONS = 512
+"""Of one change: as in the probe."""
 MAX_OTHER_ENTRIES = 1024
 """Entries of every other collection: names of a link, modes, features, members of a group."""
 
@@ -66,6 +68,8 @@ MAX_CPU_LIST_CHARS = 6 * MAX_CPUS
 """Characters: four digits and a comma for every CPU."""
 MAX_TEXT_CHARS = 4096
 """Characters of every other text: PATH_MAX, and a page, which is what a file of sysfs holds."""
+MAX_NAME_CHARS = 256
+"""Of a link: the kernel has 15 bytes, and 127 for another name of it."""
 MAX_SETTINGS_VALUES = MAX_SETTINGS + 2 * MAX_CPUS + 4 * MAX_TEXT_CHARS
 """Settings together with the governors and frequencies of CPUs, counted as colons: some are in texts."""
 
@@ -74,6 +78,7 @@ MAX_OTHER_LINE_BYTES = 2 * 1024 * 1024
 files."""
 
 MAX_ENTRIES = {
+    "ChangeLine.plan": MAX_PLANNED_ACTIONS,
     "Connections.connections": MAX_CONNECTIONS,
     "Connections.links": MAX_WATCHED_LINKS,
     "Counters.links": MAX_LINKS,
@@ -145,6 +150,10 @@ MAX_CHARS = {
     "Platform.node_cpus": MAX_CPU_LIST_CHARS,
     "Platform.numa_nodes": MAX_CPU_LIST_CHARS,
     "Settings.command_line": 4 * MAX_TEXT_CHARS,
+    "LinkChange.name": MAX_NAME_CHARS,
+    "LinkChange.operstate": MAX_NAME_CHARS,
+    "PlannedAction.before": MAX_CPU_LIST_CHARS,
+    "PlannedAction.after": MAX_CPU_LIST_CHARS,
     "TrafficLine.text": MAX_OTHER_LINE_BYTES,
     "TrafficLine.arguments": 16 * MAX_TEXT_CHARS,
 }

@@ -19,6 +19,9 @@ from nictop.wire.timeout import with_timeout
 Decision = Literal["apply", "keep", "undo"]
 ChangeItem = ChangeLine | SourceState | Decision | ReadBack | GoalCheck | Verdict
 
+MAX_PENDING = 16
+"""Items that wait above which replies of the host are dropped: a change has eight at most."""
+
 
 class ChangeInbox:
     """A queue. `identity`: id of the requests whose replies are received; those to other changes are dropped. `others`:
@@ -44,7 +47,8 @@ class ChangeInbox:
         if isinstance(item, SourceState):
             self.put(item)
         elif item.change is not None:
-            self.put(item.change)
+            if item.change.id == self.identity and len(self._pending) < MAX_PENDING:
+                self.put(item.change)
         elif self._since is not None:
             self._check(snapshot, self._since)
 

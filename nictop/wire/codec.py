@@ -54,14 +54,14 @@ def decode(line: bytes | bytearray | memoryview) -> Line:
     maybe_large = LONG_NUMBER in text.translate(DIGITS_TO_ZEROS) or (record.inventory and EXPONENT.search(text))
     if (maybe_large and not _fits_64_bits(record)) or not _times_fit_64_bits(record):
         raise LineError("invalid line from the probe: number of more than 64 bits")
-    part = record.counters or record.inventory or record.connections or record.traffic
-    if part is not None:
-        try:
-            limit_record(part)
-            if record.inventory is not None:
-                mark_unreadable(record.inventory, left_out)
-        except LimitError as error:
-            raise LineError(f"invalid line from the probe: {error.message}") from None
+    try:
+        for part in vars(record).values():
+            if part is not None:
+                limit_record(part)
+        if record.inventory is not None:
+            mark_unreadable(record.inventory, left_out)
+    except LimitError as error:
+        raise LineError(f"invalid line from the probe: {error.message}") from None
     return record
 
 

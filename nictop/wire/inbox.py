@@ -66,7 +66,7 @@ class Inbox:
         to be given up."""
         self._charge_consumer_time()
         while True:
-            if self._is_load_new:
+            if self._is_load_new():
                 self._reported_overloaded = self._budget.overloaded
                 return SourceState(
                     "live",
@@ -75,7 +75,7 @@ class Inbox:
                 )
             if self.reader.has_items:
                 await self._budget.wait_for_turn(self.reader.next_size)
-                if self._is_load_new or not self.reader.has_items:
+                if self._is_load_new() or not self.reader.has_items:
                     continue
                 item = self._decode_next()
                 if item is not None:
@@ -88,7 +88,6 @@ class Inbox:
             else:
                 await self._wait_for_bytes(self._budget.seconds_until_normal())
 
-    @property
     def _is_load_new(self) -> bool:
         """Whether it is overloaded has changed. Before its hello nothing is said about a host but how it ends."""
         return self._budget.overloaded != self._reported_overloaded and self.reader.line_count > 0
@@ -96,7 +95,7 @@ class Inbox:
     async def _wait_for_bytes(self, seconds: float) -> None:
         """Wait for more bytes, or `seconds`; 0.0: without a limit. Returns at once when the overload state has
         changed."""
-        if not self._is_load_new:
+        if not self._is_load_new():
             self._changed.clear()
             if not seconds:
                 await self._changed.wait()

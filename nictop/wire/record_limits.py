@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -16,8 +16,22 @@ import msgspec
 
 from nictop import limits
 from nictop.errors import NictopError
-from nictop.probe.records import Connections, Counters, Inventory, TrafficLine, Unreadable
+from nictop.probe.records import (
+    ChangeLine,
+    Clock,
+    Connections,
+    Counters,
+    Hello,
+    Inventory,
+    LinkChange,
+    Pong,
+    TrafficLine,
+    Trouble,
+    Unreadable,
+)
 
+Record = Hello | Inventory | Counters | LinkChange | Trouble | Pong | TrafficLine | ChangeLine | Clock | Connections
+"""What a `Line` holds."""
 Check = Callable[[Any], str]
 """What is wrong with a value, for example ``more than 16 entries``; "" when it is valid."""
 
@@ -108,9 +122,9 @@ def mark_unreadable(record: Inventory, wrong: dict[str, str]) -> None:
         record.unreadable[name] = Unreadable("malformed", reason)
 
 
-def limit_record(record: Inventory | Counters | Connections | TrafficLine) -> None:
+def limit_record(record: Record) -> None:
     """Empty the fields above their limit and list them in `unreadable`; raises LimitError where that is not possible.
-    Modifies `record`: call it before the record is shared."""
+    Modifies `record`: call it before the record is shared. Every record of a `Line` has limits: those of its types."""
     kind: Any = type(record)
     wrong = _limit_counters(record) if isinstance(record, Counters) else _record_check(kind)(record)
     if wrong:
@@ -124,14 +138,29 @@ _COUNTERS = tuple(
 )
 
 
+_COUNTER_TEXTS: dict[str, Callable[[Any], Iterable[str]]] = {
+    "machine": lambda found: (text for one in found for text in (one.label, one.description)),
+    "queues": lambda found: (row[0] for rows in found.values() for row in rows),
+    "stack": iter,
+}
+"""Field → the texts in it."""
+
+
 def _limit_counters(counters: Counters) -> str:
-    """Only the collections themselves are checked: their content is limited by the number of values in a line."""
+    """Of the collections only their size and their texts are checked: their content is limited by the number of values
+    in a line."""
     found = vars(counters)
+    wrong = {}
     for name, limit in _COUNTERS:
         if found.get(name) and len(found[name]) > limit:
-            found[name] = None if name == "machine" else {}
-            counters.unreadable[name] = Unreadable("malformed", _more_than(limit, "entries"))
-    return ""
+            wrong[name] = _more_than(limit, "entries")
+    for name, texts in _COUNTER_TEXTS.items():
+        if found.get(name) and max(map(len, texts(found[name])), default=0) > limits.MAX_TEXT_CHARS:
+            wrong.setdefault(name, _more_than(limits.MAX_TEXT_CHARS, "characters"))
+    for name, reason in wrong.items():
+        found[name] = None if name == "machine" else {}
+        counters.unreadable[name] = Unreadable("malformed", reason)
+    return _counters_unreadable(counters.unreadable)
 
 
 def _more_than(limit: int, what: str) -> str:
@@ -143,15 +172,19 @@ def _record_check(record: Any) -> Check:
     """The check of a record class; it empties fields above their limit."""
     hints, own = get_type_hints(record), fields(record)
     checks = [(field, _check(hints[field.name], f"{record.__name__}.{field.name}")) for field in own]
-    judged = [(field.name, check, field.default is None) for field, check in checks if check is not None]
+    judged = [
+        (field.name, check, type(None) in get_args(hints[field.name])) for field, check in checks if check is not None
+    ]
     has_reasons = get_origin(hints.get("unreadable")) is dict
+    kept = {"unreadable", *(field.name for field in own if _has_needed_fields(hints[field.name]))}
+    """Fields that cannot be emptied."""
 
     def check_record(value: Any) -> str:
         found = vars(value)
         for name, check, is_optional in judged:
             present_value = found.get(name)  # vars() has no class defaults
             wrong = check(present_value) if present_value else ""
-            if wrong and (not has_reasons or name == "unreadable"):
+            if wrong and (not has_reasons or name in kept):
                 return f"{wrong} in {name}"
             if wrong:
                 found[name] = _emptied(present_value, is_optional=is_optional)
@@ -159,6 +192,12 @@ def _record_check(record: Any) -> Check:
         return ""
 
     return check_record
+
+
+def _has_needed_fields(hint: Any) -> bool:
+    """Whether it is a record of which there is no empty one."""
+    own = fields(hint) if is_dataclass(hint) else ()
+    return any(field.default is MISSING and field.default_factory is MISSING for field in own)
 
 
 def _emptied(value: Any, *, is_optional: bool) -> Any:
@@ -223,3 +262,6 @@ def _texts_check(path: str) -> Check:
         return _more_than(max_chars, "characters") if max(map(len, value)) > max_chars else ""
 
     return check
+
+
+_counters_unreadable: Check = _check(dict[str, Unreadable], "Counters.unreadable") or (lambda value: "")
