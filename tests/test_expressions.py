@@ -77,9 +77,7 @@ MADE: dict[str, tuple[re.Pattern[Any], ...]] = {
         *(re.compile(pattern, re.IGNORECASE) for _, pattern in PATTERNS),
         re.compile("|".join(map(_bounded, ("web", "web1", "web-1", "a.b", "x y", "é", "aa"))), re.IGNORECASE),
     ),
-    "nictop.wire.ssh.bootstrap_command.parse_answer": (
-        re.compile(rb"^0a1b-2c3d (ready|old) ([\w.]{1,20})\r?\n", re.M),
-    ),
+    "nictop.wire.ssh.bootstrap_command._answer": (re.compile(rb"^0a1b-2c3d (ready|old) ([\w.]{1,20})\r?\n", re.M),),
 }
 """Function that puts an expression together → what it makes; nothing: the expressions are found elsewhere."""
 

@@ -152,3 +152,11 @@ def test_names_in_link_changes_are_short() -> None:
     change = record(HINTS["link_change"], name="x" * limits.MAX_NAME_CHARS)
     assert decoded("link_change", change) is not None
     assert decoded("link_change", {**change, "name": "x" * (limits.MAX_NAME_CHARS + 1)}) is None
+
+
+def test_a_record_that_cannot_be_emptied_rejects_the_line() -> None:
+    platform = typing.get_type_hints(HINTS["inventory"])["platform"]
+    reasons = {str(number): {"reason": "failed"} for number in range(limits.MAX_OTHER_ENTRIES + 1)}
+    value = record(HINTS["inventory"], platform=record(platform, unreadable=reasons))
+    with pytest.raises(LineError, match="in unreadable in platform"):
+        decode(msgspec.json.encode({"inventory": value}))

@@ -50,7 +50,7 @@ async def test_full_and_room_depend_on_queued_bytes(stack: ExitStack) -> None:
     rooms = []
     inbox = Inbox(stack.enter_context(HostBudget()), lambda: rooms.append(inbox.size))
     inbox.put(HELLO)
-    line = b'{"trouble": {"time": 1, "message": "%s"}}\n' % (b"x" * 65_000)
+    line = b'{"trouble": {"time": 1, "message": "%s"}}\n' % (b"x" * 4_000)
     while not is_full(inbox):
         inbox.put(line)
     assert MAX_QUEUED_BYTES <= inbox.size < MAX_QUEUED_BYTES + len(line)
