@@ -7,6 +7,7 @@ import getpass
 import json
 import resource
 import shlex
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -478,7 +479,22 @@ async def test_unrequested_clocks_and_pongs_are_ignored(tmp_path: Path) -> None:
         assert source.clock is None
 
 
-async def test_the_connection_is_held_when_items_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+RELAY = """
+import os, socket, sys, threading
+there = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+def send():
+    while data := os.read(0, 65536):
+        there.sendall(data)
+threading.Thread(target=send, daemon=True).start()
+while data := there.recv(65536):
+    os.write(1, data)
+"""
+
+
+@pytest.mark.parametrize("proxy", [False, True], ids=["socket", "ProxyCommand"])
+async def test_the_connection_is_held_when_items_are_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: bool
+) -> None:
     monkeypatch.setattr(inbox, "MAX_QUEUED_BYTES", 32_000)
     monkeypatch.setattr(inbox, "RESUME_QUEUED_BYTES", 8000)
     total, sent = 3000, 0
@@ -493,6 +509,10 @@ async def test_the_connection_is_held_when_items_are_not_taken(tmp_path: Path, m
             sent = number
 
     async with serving(tmp_path, act) as there:
+        if proxy:
+            (tmp_path / "relay").write_text(RELAY)
+            with (tmp_path / "config").open("a") as config:
+                config.write(f"ProxyCommand {sys.executable} {tmp_path / 'relay'} %h %p\n")
         source = SshSource(there)
         async with aclosing(source.items()) as items:
             await items_until(items, has_record("hello"))
