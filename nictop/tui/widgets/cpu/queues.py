@@ -4,7 +4,7 @@
  Q  RX pps share         60 s   TX pps share         60 s    IRQ/s CPU now drops/s
  0    445  █▏      10 %  ▂▁▂▂▁    730  █        8 %  ▁▁▂▁▁   685   3          0
  all …
- balance: fair, hottest queue 3: 39 % of packets (even would be 25 %)
+ balance: fair, hottest queue 3: 39 % of RX+TX packets (even would be 25 %)
  what now: nothing to change: the load is spread over 4 queues
 ── queue 3 ──
  IRQ 57 rx virtio2-input.3 → CPU 3 685/s · affinity 0,2
@@ -170,7 +170,7 @@ def _below(
     if sentence:
         is_uneven = level == "uneven"
         text = glyphs.encode(f"{glyphs.warning} {sentence}" if is_uneven else sentence)
-        lines.append(one_line(text, width, "warn" if is_uneven else ""))
+        lines.append(one_line(_without_remark(text, width - 1), width, "warn" if is_uneven else ""))
     lines += what_now
     if folded:
         text = f"{len(folded)} idle queues: {format_cpu_list(folded)} (o shows them)"
@@ -181,14 +181,20 @@ def _below(
     if any(row.has_moved for row in rows):
         lines.append(one_line(moved_note(age), width, "warn"))
     elif any(row.busy_cpus for row in rows):
-        read = f" read {units.whole_seconds(age)} ago" if age is not None else ""
-        lines.append(one_line(f"CPU now: where interrupts were counted; as the affinity{read}", width, "dim"))
-    else:
+        read = f", read {units.whole_seconds(age)} ago" if age is not None else ""
+        text = f"CPU now: where interrupts were counted; elsewhere the affinity{read}"
+        lines.append(one_line(text, width, "dim"))
+    elif any(row.loads for row in rows):
         lines.append(one_line("CPU now: the affinity, as no interrupts were counted", width, "dim"))
     if not plan.total.offered:
         text = f"packets and bytes per queue: n/a, {driver_name(link) or 'the driver'} does not report them"
         lines.append(one_line(text, width, "dim"))
     return lines
+
+
+def _without_remark(sentence: str, cells: int) -> str:
+    """The sentence without what is in brackets at its end, if it does not fit with it."""
+    return sentence if cells_of(sentence) <= cells else sentence.partition(" (")[0]
 
 
 def draw_advice(advice: QueueAdvice | None, width: int, glyphs: Glyphs) -> list[SpanLine]:

@@ -111,7 +111,9 @@ def test_wide_tables_have_bits_and_steering() -> None:
 def test_the_sum_is_below_and_the_balance_is_a_sentence() -> None:
     lines = text(drawn(80, 18).lines)
     assert row_of(lines, "all")[:3] == ["all", "60.0", "84.0"]
-    assert any(line.strip() == "balance: fair, hottest queue 3: 32 % of packets (even would be 25 %)" for line in lines)
+    assert any(
+        line.strip() == "balance: fair, hottest queue 3: 32 % of RX+TX packets (even would be 25 %)" for line in lines
+    )
 
 
 def test_details_have_interrupts_rates_steering_and_the_reason_for_what_is_missing() -> None:
@@ -141,7 +143,9 @@ def test_a_cpu_that_differs_from_the_affinity_is_marked_and_explained_with_the_a
     ]
     agreeing = text(drawn(80, 18).lines)
     assert not any("▲" in line for line in agreeing)
-    assert any("CPU now: where interrupts were counted; as the affinity read 11 s ago" in line for line in agreeing)
+    assert any(
+        "CPU now: where interrupts were counted; elsewhere the affinity, read 11 s ago" in line for line in agreeing
+    )
 
 
 @pytest.mark.parametrize("width", [44, 80, 120])
