@@ -116,6 +116,11 @@ def test_the_sum_is_below_and_the_balance_is_a_sentence() -> None:
     )
 
 
+def test_the_balance_in_a_narrow_view_leaves_out_what_is_in_brackets() -> None:
+    lines = [line.strip() for line in text(drawn(60, 18).lines)]
+    assert "balance: fair, hottest queue 3: 32 % of RX+TX packets" in lines
+
+
 def test_details_have_interrupts_rates_steering_and_the_reason_for_what_is_missing() -> None:
     lines = text(drawn(80, 18).lines)
     detail = [
@@ -146,6 +151,16 @@ def test_a_cpu_that_differs_from_the_affinity_is_marked_and_explained_with_the_a
     assert any(
         "CPU now: where interrupts were counted; elsewhere the affinity, read 11 s ago" in line for line in agreeing
     )
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_does_not_fit_is_below_and_not_left_out(size: tuple[int, int]) -> None:
+    """A page that ended in the middle of a sentence had no mark that there was more."""
+    tall = {line.strip() for line in text(drawn(size[0], 60).lines)}
+    sentences = [line for line in tall if line.startswith(("XPS", "n/a: ", "CPU now: "))]
+    assert len(sentences) == 3
+    lines = [line.strip() for line in text(drawn(*size).lines)]
+    assert all(sentence in lines for sentence in sentences)
 
 
 @pytest.mark.parametrize("width", [44, 80, 120])
