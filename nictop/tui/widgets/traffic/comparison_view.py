@@ -221,6 +221,12 @@ def _cost_lines(cost: Cost, width: int, glyphs: Glyphs) -> list[SpanLine]:
 class ComparisonView(LineView):
     """`draw_comparison` of two set-ups, or other lines."""
 
+    marks_more = True
+
+    @property
+    def more_key(self) -> str:
+        return super().more_key if self.has_focus else "Tab PgDn"
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._pair: tuple[ResultGroup, ResultGroup] | None = None
