@@ -174,7 +174,7 @@ def _below(
     if sentence:
         is_uneven = level == "uneven"
         text = glyphs.encode(f"{glyphs.warning} {sentence}" if is_uneven else sentence)
-        lines.append(one_line(_without_remark(text, width - 1), width, "warn" if is_uneven else ""))
+        lines.append(one_line(_without_remark(text, width - 2), width, "warn" if is_uneven else ""))
     lines += what_now
     if folded:
         text = f"{len(folded)} idle queues: {format_cpu_list(folded)} (o shows them)"
