@@ -156,16 +156,16 @@ def packet_text(one: Packets | None, *, is_moment: bool = False) -> Part:
 
 
 def carrying_text(one: CarryingQueue | None) -> Part:
-    """``queue 0 (of 4): 97 % of packets, CPU 2``; of a hypervisor what its vhost threads cost."""
+    """``queue 0 of 4: 97 %, CPU 2``, its share of the packets; of a hypervisor what its vhost threads cost."""
     if one is None:
         return ()
     spans: list[Span] = []
     if one.queue is not None:
-        of = f" (of {one.queues})" if one.queues > 1 else ""
+        of = f" of {one.queues}" if one.queues > 1 else ""
         spans += [("queue ", "dim"), (f"{one.queue}", "title"), (of, "dim")]
         has_share = one.share is not None and one.queues > 1
         if has_share:
-            spans += [(f": {100 * (one.share or 0.0):.0f} %", ""), (" of packets", "dim")]
+            spans.append((f": {100 * (one.share or 0.0):.0f} %", ""))
         if one.cpus:
             spans += [(", CPU " if has_share else " CPU ", "dim"), (format_cpu_list(one.cpus[:MAX_NAMED_CPUS]), "")]
     if one.vhost is not None and one.vhost >= MIN_VHOST_SHARE:

@@ -50,7 +50,7 @@ def test_more_rows_tell_more() -> None:
     shown = run_view(flow(steady(1e9)))
     two = text(draw_hosts(shown, View(), 120, 4))
     assert len(two) == 4
-    assert "retransmits 60 rtt 310 µs cwnd 1.20 MiB" in two[1] and "queue 0 (of 4): 97 % of packets, CPU 2" in two[1]
+    assert "retransmits 60 rtt 310 µs cwnd 1.20 MiB" in two[1] and "queue 0 of 4: 97 %, CPU 2" in two[1]
     many = text(draw_hosts(shown, View(), 120, 10))
     assert many[0].rstrip().endswith("hottest CPU2 100 % ▲ (softirq 40 %)"), "that of the host is beside the chart"
     assert len(many) == 10
