@@ -67,8 +67,8 @@ MIN_NAME_CELLS = 10
 MAX_SINGLE_COLUMN_QUEUES = 16
 """Above this number of shown queues, two stand side by side where the view is wide."""
 MIN_TABLE_ROWS = 4
-MIN_DETAIL_ROWS = 2
-"""Of the selected queue: title and one line are in sight."""
+MIN_ROWS = 12
+"""Of the view: with fewer, the details of the selected queue come before the sum and what to do."""
 MIN_DETAIL_CELLS = 44
 """Of the selected queue, beside the matrix."""
 MIN_CHART_ROWS, MAX_CHART_ROWS = 3, 30
@@ -129,7 +129,7 @@ def draw_queues(
     part = f", rows {first + 1}-{first + visible} of {table_rows}" if visible < table_rows else ""
     title = section_line(f"queue {chosen.queue} (up/down selects{part})", left - 1 if has_both else width)
     detail = [title, *detail]
-    is_low = height < len(lines) + len(below) + MIN_DETAIL_ROWS
+    is_low = height < MIN_ROWS
     if not is_low:
         lines += below
     if has_both:

@@ -153,6 +153,12 @@ def test_a_cpu_that_differs_from_the_affinity_is_marked_and_explained_with_the_a
     )
 
 
+def test_on_a_small_terminal_what_to_do_comes_before_the_details() -> None:
+    lines = text(drawn(60, 16).lines)
+    places = [next(number for number, line in enumerate(lines) if words in line) for words in (" all ", "IRQ 51")]
+    assert places == sorted(places)
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_what_does_not_fit_is_below_and_not_left_out(size: tuple[int, int]) -> None:
     """A page that ended in the middle of a sentence had no mark that there was more."""
