@@ -168,7 +168,8 @@ def test_every_run_is_a_dot_on_one_axis_and_the_median_is_marked() -> None:
 
 
 def test_the_set_ups_of_one_experiment_are_named_by_what_was_varied() -> None:
-    lines = text(*set_ups(kept_runs("lab")["queues"]))
+    a, b = set_ups(kept_runs("lab")["queues"])
+    lines = text(a, b)
     assert lines[0].startswith(" Worse: queues 4 = 0.80× of queues 1 (")
 
 
