@@ -22,6 +22,8 @@ MIN_BALANCE_LOAD = 100.0
 """Packets (or interrupts) per second below which the distribution over the queues is not judged."""
 EVEN_FACTOR, FAIR_FACTOR = 1.25, 2.0
 """Load of the hottest queue, relative to an even distribution, up to which that is called even, and fair."""
+MAX_FAIR_SHARE = 0.8
+"""Share of the hottest queue up to which it is called fair: of two queues none has more than twice its even share."""
 
 RATE_NAMES = ("rx_packets", "rx_bits", "rx_drops", "tx_packets", "tx_bits", "tx_drops")
 
@@ -160,12 +162,12 @@ def balance(found: QueueMap) -> tuple[Literal["", "even", "fair", "uneven"], str
         return "", "balance: only one queue in use" if queues == 1 else "balance: no traffic" if queues else ""
     packets = any(row.rx_packets is not None or row.tx_packets is not None for row in found.rows)
     load = sum(row.load or 0.0 for row in found.rows)
-    unit = "packets" if packets else "interrupts"
+    unit = "RX+TX packets" if packets else "interrupts"
     if load < MIN_BALANCE_LOAD:
         return "", f"balance: too little traffic to judge ({units.quantity(load, '')} {unit}/s)"
     even = 1 / queues
     level: Literal["even", "fair", "uneven"] = "even"
-    if found.busiest_share > FAIR_FACTOR * even:
+    if found.busiest_share > min(FAIR_FACTOR * even, MAX_FAIR_SHARE):
         level = "uneven"
     elif found.busiest_share > EVEN_FACTOR * even:
         level = "fair"

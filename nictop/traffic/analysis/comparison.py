@@ -52,6 +52,7 @@ VERDICT_LABELS: dict[ComparisonVerdict, str] = {
     "refused": "Not ranked",
 }
 """The word that a verdict begins with."""
+NO_RUN = "no completed run"
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,8 @@ class ComparedFigure:
     ratio: Ratio | None
     verdict: ComparisonVerdict
     """refused: without a ratio."""
+    absent: tuple[str, str] = ("", "")
+    """Why A and B have no value: `absent_text`."""
 
     @property
     def measure(self) -> Measure:
@@ -221,8 +224,23 @@ def _figures(a: Sequence[Result], b: Sequence[Result], *, equal: bool = False) -
         values = tuple([value for run in runs if (value := measure.value(run)) is not None] for runs in (a, b))
         ratio = pair_ratio(*values)
         verdict: ComparisonVerdict = "refused" if ratio is None else _verdict(ratio, less=measure.less_is_better)
-        found.append(ComparedFigure(measure.name, spread(values[0]), spread(values[1]), ratio, verdict))
+        absent = absent_text(a, measure), absent_text(b, measure)
+        found.append(ComparedFigure(measure.name, spread(values[0]), spread(values[1]), ratio, verdict, absent))
     return tuple(found)
+
+
+def absent_text(runs: Sequence[Result], measure: Measure) -> str:
+    """``no completed run``, or of a test that has other figures ``no goodput (rr: 12.3 k/s)``: said of a set-up
+    without this figure."""
+    completed = [run for run in runs if run.failure is None]
+    if not completed:
+        return NO_RUN
+    test = completed[0].plan.test
+    own = measures_of(completed[0])[0]
+    found = spread([value for run in completed if (value := own.value(run)) is not None])
+    if own.name == measure.name or found is None:
+        return f"no {measure.title} measured"
+    return f"no {measure.title} ({test}: {own.text(found.median)})"
 
 
 def spread(values: Sequence[float]) -> Spread | None:
@@ -237,8 +255,9 @@ def medians_text(figure: ComparedFigure, caveats: tuple[str, str] = ("", "")) ->
     if a is None and b is None:
         return ""
     texts = []
-    for name, one, caveat in (("A", a, caveats[0]), ("B", b, caveats[1])):
-        value = with_caveat(figure.measure.text(one.median), caveat) if one is not None else "no completed run"
+    both = zip("AB", (a, b), caveats, figure.absent, strict=True)
+    for name, one, caveat, absent in both:
+        value = with_caveat(figure.measure.text(one.median), caveat) if one is not None else absent
         texts.append(f"{name} {value}")
     each = ", ".join(texts)
     if a is None or b is None or not 0 < a.median < math.inf:

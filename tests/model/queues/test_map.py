@@ -439,10 +439,12 @@ def balance_of(*packets: int) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("packets", "level", "sentence"),
     [
-        ((250, 250, 250, 250), "even", "balance: even, hottest queue 0: 25 % of packets (even would be 25 %)"),
-        ((100, 350, 160, 390), "fair", "balance: fair, hottest queue 3: 39 % of packets (even would be 25 %)"),
-        ((1000, 0, 0, 0), "uneven", "balance: uneven, hottest queue 0: 100 % of packets (even would be 25 %)"),
-        ((3, 0), "", "balance: too little traffic to judge (3.00 packets/s)"),
+        ((250, 250, 250, 250), "even", "balance: even, hottest queue 0: 25 % of RX+TX packets (even would be 25 %)"),
+        ((100, 350, 160, 390), "fair", "balance: fair, hottest queue 3: 39 % of RX+TX packets (even would be 25 %)"),
+        ((1000, 0, 0, 0), "uneven", "balance: uneven, hottest queue 0: 100 % of RX+TX packets (even would be 25 %)"),
+        ((1000, 0), "uneven", "balance: uneven, hottest queue 0: 100 % of RX+TX packets (even would be 50 %)"),
+        ((700, 300), "fair", "balance: fair, hottest queue 0: 70 % of RX+TX packets (even would be 50 %)"),
+        ((3, 0), "", "balance: too little traffic to judge (3.00 RX+TX packets/s)"),
         ((0, 0), "", "balance: no traffic"),
         ((5000,), "", "balance: only one queue in use"),
     ],
@@ -456,4 +458,4 @@ def test_balance_of_interrupts_where_packets_are_not_counted() -> None:
     row = replace(queue_map_of(link).rows[0], offered=())
     rows = (replace(row, interrupts=900.0), replace(row, queue=1, interrupts=100.0))
     found = replace(queue_map_of(link), rows=rows, busiest=0, busiest_share=0.9)
-    assert balance(found) == ("fair", "balance: fair, hottest queue 0: 90 % of interrupts (even would be 50 %)")
+    assert balance(found) == ("uneven", "balance: uneven, hottest queue 0: 90 % of interrupts (even would be 50 %)")

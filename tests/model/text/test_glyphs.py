@@ -80,5 +80,12 @@ def test_no_mark_of_a_link_is_that_of_a_severity(glyphs: Glyphs) -> None:
     assert {len(mark) for mark in links} == {1}
 
 
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_a_host_that_connects_has_no_mark_of_a_link(glyphs: Glyphs) -> None:
+    """In ASCII both were ``o``."""
+    links = {glyphs.encode(mark) for mark in (LINK_UP, LINK_DOWN, NO_CARRIER)}
+    assert not {glyphs.encode(mark) for mark in "●◌✖"} & links
+
+
 def test_a_severity_in_a_text_has_its_mark_in_ascii() -> None:
     assert [ASCII.encode(mark) for mark in (UNICODE.critical, UNICODE.warning)] == [ASCII.critical, ASCII.warning]

@@ -155,6 +155,17 @@ async def test_a_host_that_fails_is_said_and_the_others_go_on() -> None:
         assert "dnf install python3" in screen.lines(FindingsPanel)[0]
 
 
+async def test_a_host_that_failed_has_no_values_of_the_host_before() -> None:
+    async with screen_with_hosts("vm1", "pve", size=WIDE) as (screen, hosts):
+        await receive_from(screen, hosts, "vm1", hello(), nics("ens192"))
+        await receive_from(screen, hosts, "vm1", counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
+        assert any("RX 1.00 Gb/s" in line for line in screen.drawn())
+        await receive_from(screen, hosts, "pve", SourceState("failed", "no python3 there"))
+        await screen.press("right_square_bracket")
+        await screen.settle()
+        assert not [line for line in screen.drawn() if "b/s" in line or "┤" in line]
+
+
 async def test_a_source_that_breaks_is_a_host_that_failed() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)

@@ -141,7 +141,10 @@ def _marks(glyphs: Glyphs) -> list[tuple[str, str]]:
         ("●", "the host is live; behind Traffic: a test is running"),
         ("◌", "connecting, or lost and tried again"),
         ("✖", "failed"),
-        (glyphs.levels[2:4] + glyphs.levels[-1], "one column per reading, the newest at the right"),
+        (
+            glyphs.levels[2:4] + glyphs.levels[-1],
+            "a column is one reading or the mean of several, the newest at the right",
+        ),
     ]
 
 

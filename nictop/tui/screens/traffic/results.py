@@ -143,8 +143,17 @@ class ResultsScreen(FramedScreen):
             self._show_messages(said)
             self._compare()
 
+    def _divide(self) -> None:
+        """Give the list the rows that it needs, at most two fifths, and all others to what is below it; without results
+        there is nothing below it."""
+        table, room, count = self.query_one(SetUpList), self.query_one("#results-body").size.height, len(self._set_ups)
+        needed = count + 1 + table.gutter.height
+        table.take_rows(min(needed, room * 2 // 5) if count else None)
+        self.query_one(ComparisonView).display = count > 0
+
     def _draw_list(self) -> None:
         """The results that the filter accepts."""
+        self._divide()
         table, entry = self.query_one(SetUpList), self.query_one(FilterLine)
         table.show(self._set_ups, (self._empty,), entry.value.casefold().split())
         number = f"{table.count} of {len(self._set_ups)}"
@@ -169,6 +178,7 @@ class ResultsScreen(FramedScreen):
 
     def _redraw(self) -> None:
         if self.is_open:
+            self._divide()
             self.query_one(SetUpList).redraw()
             self._compare()
 

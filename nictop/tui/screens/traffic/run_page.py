@@ -4,7 +4,7 @@ vm1:ens224 → vm2:ens224 · TCP ×1 · 20 s · 7 of 20 s ████░░░�
    10┤████████████████████
     0┤████████████████████
   CPU│▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄                                            ├100
-TX vm1:ens224  CPU 41 % of 4  hottest CPU0 41 %  softirq 3 %  …
+TX vm1:ens224  CPU 41 % of 4  hottest CPU0 41 %  softirq 3 % of 4  …
 goodput     9.41 Gb/s received by vm2, 100 % of line rate
 """
 

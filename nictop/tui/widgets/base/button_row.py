@@ -1,6 +1,7 @@
 """Buttons in one line: ``[▸Apply ] [ Copy ] [ Cancel ]``.
 
-Textual's `Button` is a widget of three rows each. This is one line, of which one button is chosen, or none.
+Textual's `Button` is a widget of three rows each. This is one line, of which one button is chosen, or none. In a narrow
+dialog: ``[Apply] [Copy] ▸Cancel]``.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class ButtonRow(LineView):
     def _text(self, index: int) -> str:
         label, is_chosen = self.glyphs.text(self.buttons[index].label), index == self.chosen and self.has_focus
         if self._is_tight:
-            return f"[{label}]"
+            return f"{self.glyphs.cursor if is_chosen else '['}{label}]"
         return f"[{self.glyphs.cursor if is_chosen else ' '}{label} ]"
 
     @property
@@ -122,13 +123,19 @@ class ButtonRow(LineView):
         """The blanks within the brackets do not fit."""
         return sum(width(self.glyphs.text(one.label)) + 5 for one in self.buttons) - 1 > self.size.width
 
+    @property
+    def _gap(self) -> int:
+        """Blanks between two buttons; none where they do not fit with them."""
+        used = sum(width(self._text(index)) for index in range(len(self.buttons)))
+        return int(used + len(self.buttons) - 1 <= self.size.width)
+
     def _places(self) -> Iterator[tuple[int, int]]:
         """(First column, column after the last) of each button."""
-        column = 0
+        column, gap = 0, self._gap
         for index in range(len(self.buttons)):
             end = column + width(self._text(index))
             yield column, end
-            column = end + 1
+            column = end + gap
 
     def on_focus(self) -> None:
         super().on_focus()

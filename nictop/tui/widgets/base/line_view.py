@@ -50,6 +50,10 @@ STYLES = (
 """Each is the class ``line--NAME`` of the style sheet; colours are given once, in nictop.tcss."""
 
 
+ELLIPSIS = "…"
+BLANKS = frozenset(" ─-")
+"""Characters that may be covered: a sentence that ends where the mark begins would say something else."""
+
 TONES = {"normal": "", "dim": "dim", "good": "good", "warn": "warn", "bad": "bad", "title": "title"}
 """Tone of a fact → its style."""
 
@@ -208,7 +212,12 @@ class LineView(WithGlyphs, ScrollView):
             return strip
         hint = self.glyphs.encode(f" {self.glyphs.descending} {self.more_key} ")
         room = max(0, self.size.width - width(hint))
-        return Strip.join([strip.crop(0, room), Strip([Segment(hint, self._style("") + self._style("dim"))])])
+        style = self._style("") + self._style("dim")
+        covered = strip.crop(room, self.size.width).text
+        if set(covered) <= BLANKS:
+            return Strip.join([strip.crop(0, room), Strip([Segment(hint, style)])])
+        cut = self.glyphs.encode(ELLIPSIS)
+        return Strip.join([strip.crop(0, max(0, room - width(cut))), Strip([Segment(cut + hint, style)])])
 
     def _row(self, y: int) -> Strip:
         cells = self.size.width

@@ -4,7 +4,7 @@
  Q  RX pps share         60 s   TX pps share         60 s    IRQ/s CPU now drops/s
  0    445  █▏      10 %  ▂▁▂▂▁    730  █        8 %  ▁▁▂▁▁   685   3          0
  all …
- balance: fair, hottest queue 3: 39 % of packets (even would be 25 %)
+ balance: fair, hottest queue 3: 39 % of RX+TX packets (even would be 25 %)
  what now: nothing to change: the load is spread over 4 queues
 ── queue 3 ──
  IRQ 57 rx virtio2-input.3 → CPU 3 685/s · affinity 0,2
@@ -67,6 +67,8 @@ MIN_NAME_CELLS = 10
 MAX_SINGLE_COLUMN_QUEUES = 16
 """Above this number of shown queues, two stand side by side where the view is wide."""
 MIN_TABLE_ROWS = 4
+MIN_ROWS = 12
+"""Of the view: with fewer, the details of the selected queue come before the sum and what to do."""
 MIN_DETAIL_CELLS = 44
 """Of the selected queue, beside the matrix."""
 MIN_CHART_ROWS, MAX_CHART_ROWS = 3, 30
@@ -87,8 +89,8 @@ def draw_queues(
     advice: QueueAdvice | None = None,
     glyphs: Glyphs = UNICODE,
 ) -> NicPage:
-    """Table, what to do, and details of the selected queue in `height` rows, only so many rows of the table as fit; the
-    matrix below them may go beyond."""
+    """Table, what to do, and details of the selected queue, the table with only so many rows as fit into `height`; what
+    is below it may go beyond."""
     plan = queue_map(link, snapshot)
     lines = [nic_line(link, [driver_text(link, snapshot), *settings_texts(link)], width, glyphs)]
     rows = shown_rows(plan, trends, unfold=unfold, wanted=wanted)
@@ -113,9 +115,8 @@ def draw_queues(
     detail = draw_detail(chosen, link, left - 1 if has_both else width)
     table_rows = -(-len(rows) // 2) if two else len(rows)
     folded = [row.queue for row in plan.rows if row not in rows and row.queue is not None and not wanted.tests]
-    visible, below, detail, has_title = _fit_rows(
-        height, table_rows, _below(table, rows, link, snapshot, width, folded=folded, what_now=what_now), detail
-    )
+    below = _below(table, rows, link, snapshot, width, folded=folded, what_now=what_now)
+    visible = _table_rows(height, table_rows, len(below), len(detail))
     first = max(0, min((index % table_rows) - visible // 2, table_rows - visible))
     targets: dict[int, list[tuple[int, str]]] = {}
     head, style = table.head
@@ -125,16 +126,19 @@ def draw_queues(
         targets[len(lines)] = [(place * half, str(rows[one].queue)) for place, one in enumerate(pair)]
         blocks = [tuple(_marked(table.row(rows[one]), two and one == index, glyphs)) for one in pair]
         lines.append(beside(blocks[:1], blocks[1:], half)[0] if two else blocks[0])
-    lines += below
-    if has_title:
-        part = f", rows {first + 1}-{first + visible} of {table_rows}" if visible < table_rows else ""
-        title = section_line(f"queue {chosen.queue} (up/down selects{part})", left - 1 if has_both else width)
-        detail = [title, *detail]
+    part = f", rows {first + 1}-{first + visible} of {table_rows}" if visible < table_rows else ""
+    title = section_line(f"queue {chosen.queue} (up/down selects{part})", left - 1 if has_both else width)
+    detail = [title, *detail]
+    is_low = height < MIN_ROWS
+    if not is_low:
+        lines += below
     if has_both:
         lines += beside(detail, [section_line(_matrix_title(link), width - left), *matrix[1:]], left)
         matrix = []
     else:
         lines += detail
+    if is_low:
+        lines += below
     room = height - len(lines) - len(matrix) - len(others)
     lines += _charts(chosen, trends, width, room, glyphs=glyphs)
     return NicPage([*lines, *matrix, *others], None if two else 2 + index - first, targets, heat)
@@ -170,7 +174,7 @@ def _below(
     if sentence:
         is_uneven = level == "uneven"
         text = glyphs.encode(f"{glyphs.warning} {sentence}" if is_uneven else sentence)
-        lines.append(one_line(text, width, "warn" if is_uneven else ""))
+        lines.append(one_line(_without_remark(text, width - 2), width, "warn" if is_uneven else ""))
     lines += what_now
     if folded:
         text = f"{len(folded)} idle queues: {format_cpu_list(folded)} (o shows them)"
@@ -181,14 +185,20 @@ def _below(
     if any(row.has_moved for row in rows):
         lines.append(one_line(moved_note(age), width, "warn"))
     elif any(row.busy_cpus for row in rows):
-        read = f" read {units.whole_seconds(age)} ago" if age is not None else ""
-        lines.append(one_line(f"CPU now: where interrupts were counted; as the affinity{read}", width, "dim"))
-    else:
+        read = f", read {units.whole_seconds(age)} ago" if age is not None else ""
+        text = f"CPU now: where interrupts were counted; elsewhere the affinity{read}"
+        lines.append(one_line(text, width, "dim"))
+    elif any(row.loads for row in rows):
         lines.append(one_line("CPU now: the affinity, as no interrupts were counted", width, "dim"))
     if not plan.total.offered:
         text = f"packets and bytes per queue: n/a, {driver_name(link) or 'the driver'} does not report them"
         lines.append(one_line(text, width, "dim"))
     return lines
+
+
+def _without_remark(sentence: str, cells: int) -> str:
+    """The sentence without what is in brackets at its end, if it does not fit with it."""
+    return sentence if cells_of(sentence) <= cells else sentence.partition(" (")[0]
 
 
 def draw_advice(advice: QueueAdvice | None, width: int, glyphs: Glyphs) -> list[SpanLine]:
@@ -207,22 +217,11 @@ def draw_advice(advice: QueueAdvice | None, width: int, glyphs: Glyphs) -> list[
     return lines
 
 
-def _fit_rows(
-    height: int, rows: int, below: list[SpanLine], detail: list[SpanLine]
-) -> tuple[int, list[SpanLine], list[SpanLine], bool]:
-    """(rows of the table, lines below it, lines of details, whether these have a title) that fit into `height` with the
-    first two lines: the table has at least `MIN_TABLE_ROWS`, and one line of details remains."""
-    least = min(rows, MIN_TABLE_ROWS, max(1, height - 3))
-    room = height - 2 - least
-    has_title = True
-    while room < len(below) + len(detail) + has_title and len(detail) > 1:
-        detail = detail[:-1]
-    if room < len(below) + len(detail) + has_title:
-        has_title = False
-    while room < len(below) + len(detail) and below:
-        below = below[:-1]
-    visible = max(least, min(rows, height - 2 - len(below) - len(detail) - has_title))
-    return visible, below, detail, has_title
+def _table_rows(height: int, rows: int, below: int, detail: int) -> int:
+    """Rows of the table that fit into `height` with the first two lines, `below` lines and the details with their
+    title, but at least `MIN_TABLE_ROWS`: what is below them is scrolled to."""
+    least = min(rows, MIN_TABLE_ROWS, max(1, height - 4))
+    return max(least, min(rows, height - 2 - below - detail - 1))
 
 
 def _matrix(

@@ -3,7 +3,7 @@ the means over all of them.
 
      4 CPUs  0 ██▓▒▒▒▒···  82%  1 █▓········  12%   █ user 31 ▓ sys 4 ▒ softirq 38 ░ steal 0  idle 26 %
 
-Each kind has its own texture besides its colour.
+Each kind has its own texture besides its colour; where a mark is a CPU, the legend has the numbers alone.
 """
 
 from __future__ import annotations
@@ -49,9 +49,7 @@ def draw_processors(cpus: Mapping[int, CpuShares], width: int, *, glyphs: Glyphs
     rooms = [(legend, width - len(title[0]) - cells_of(legend), own + len(cpus) * bar) for legend, bar in legends]
     found = next(((legend, room) for legend, room, least in rooms if room >= least), None)
     if found is None:  # a mark for each CPU needs less room
-        found = next(
-            ((legend, room) for legend, room, _ in rooms if room >= MIN_MARKS_CELLS), ([], width - len(title[0]))
-        )
+        found = _room_of_marks(cpus, width - len(title[0]), glyphs)
     legend, room = found
     hot = saturated(cpus)
     if hot is not None:
@@ -65,18 +63,36 @@ MIN_MARKS_CELLS = 16
 """Cells of the CPUs where they have a mark each."""
 
 
+def _room_of_marks(cpus: Mapping[int, CpuShares], width: int, glyphs: Glyphs) -> tuple[list[Span], int]:
+    """Legend, and cells of the CPUs where they have a mark each: its height is the load, so that the legend has no
+    textures, but the numbers."""
+    idle = _idle(cpus)
+    for more, kinds in ((idle, KINDS), (idle, MAIN_KINDS), ([], MAIN_KINDS)):
+        legend = [*_legend(cpus, kinds, glyphs, marks=False), *more]
+        if width - cells_of(legend) >= MIN_MARKS_CELLS:
+            return legend, width - cells_of(legend)
+    return [], width
+
+
 def cells_of(spans: Iterable[Span]) -> int:
     return sum(len(text) for text, _ in spans)
 
 
-def _legend(cpus: Mapping[int, CpuShares], kinds: Sequence[str], glyphs: Glyphs, *, means: bool = True) -> list[Span]:
-    """Mark and name of each kind, with the mean over all CPUs in per cent; always as wide."""
+def _legend(
+    cpus: Mapping[int, CpuShares], kinds: Sequence[str], glyphs: Glyphs, *, means: bool = True, marks: bool = True
+) -> list[Span]:
+    """Mark (unless `marks` is false) and name of each kind, with the mean over all CPUs in per cent; always as wide."""
     spans: list[Span] = [(" ", "")]
     is_split = all(shares.split for shares in cpus.values())
     for kind in kinds if is_split else [kind for kind in kinds if kind in REPORTED_WITHOUT_SPLIT]:
         mean = 100 * sum(getattr(shares, kind) for shares in cpus.values()) / len(cpus)
-        mark, name = kind_label(kind, glyphs, LEGEND_NAMES.get(kind, kind))
-        spans.append((f" {mark}", kind))
+        name = LEGEND_NAMES.get(kind, kind)
+        if marks:
+            mark, name = kind_label(kind, glyphs, name)
+            spans.append((f" {mark}", kind))
+        else:
+            spans += [(" ", ""), (name, kind)]
+            name = ""
         spans.append((f"{name} {mean:>2.0f}" if means else name, "" if mean >= 0.5 else "dim"))
     return spans
 

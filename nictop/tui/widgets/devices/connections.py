@@ -1,7 +1,7 @@
 """Who uses the chosen NIC: its processes as bars, its connections as a table, and details of the chosen one.
 
  ens192 ◂▸ RX 941 Mb/s · TX 12.1 Mb/s · TCP payload 95 %, other 5 %
- iperf3 (4)    ██████████████████████████████████████████████   94 %  RX  890 M  TX   2 M
+ iperf3 ×4     ██████████████████████████████████████████████   94 %  RX  890 M  TX   2 M
  sshd          ▏                                               0.4 %  RX    3 M  TX   1 M
  other         ██▍                                             5.0 %  RX 50.1 M TX   9 M
  RX b/s TX b/s PROCESS       PEER                  PORT  LIMITED BY
@@ -80,7 +80,7 @@ def draw_users(table: ConnectionTable, cells: int, number: int, glyphs: Glyphs =
     shown = busy[:number]
     lines = [
         line(
-            f"{user.name} ({user.connections})" if user.connections > 1 else user.name,
+            f"{user.name} ×{user.connections}" if user.connections > 1 else user.name,
             user.share,
             (user.rx_bits, user.tx_bits),
             "in",
@@ -233,7 +233,7 @@ class ConnectionsView(WhileOpen, Container):
             other = (f"other: {OTHER_PARTS}",) if table.share is not None else ()
             text = self.glyphs.text(" · ".join((number_text(table), *table.notes, *other)))
             lines += [((f" {line}", "dim"),) for line in wrap(text, cells - 1)[:MAX_NOTE_ROWS]]
-        view.take_rows(max(number + 3, len(lines)) if number else 1)
+        view.take_rows(max(number + 3, len(lines)) if number and table is not None else 1)
         view.show_lines(lines)
 
     def _draw_facts(self) -> None:

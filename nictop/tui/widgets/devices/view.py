@@ -112,9 +112,8 @@ class DevicesView(WhileOpen, Container):
         self._divided_for = divided_for
         room, needed = self.size.height, table.needed_rows
         rows = room if detail or wide else panel_rows(needed, room) if table.chosen is not None else 0
-        self._charts = (
-            left_charts(needed, self.size.width, room) if wide and not detail else ChartShape(0, beside=False)
-        )
+        has_left_charts = wide and not detail and table.chosen is not None
+        self._charts = left_charts(needed, self.size.width, room) if has_left_charts else ChartShape(0, beside=False)
         panel.set_class(rows == 1, "-line")
         panel.display = rows > 0
         left.styles.height = None if wide or detail else room - rows

@@ -24,6 +24,7 @@ from nictop.model.text.words import count_noun
 from nictop.report.runs.comparison import ratio_text, refusal_reasons
 from nictop.report.runs.sentences import cost_value_text
 from nictop.traffic.analysis.comparison import (
+    NO_RUN,
     VERDICT_LABELS,
     ComparedFigure,
     Comparison,
@@ -75,7 +76,9 @@ def verdict_of(runs: Sequence[StoredRun]) -> Comparison | None:
 
 
 def _names(a: ResultGroup, b: ResultGroup) -> tuple[str, str]:
-    """A and B for those without a name of their own, or with the same one."""
+    """A and B for those without a name of their own, or with the same one; of one experiment the varied values."""
+    if a.first.label == b.first.label and a.varied and b.varied and a.varied != b.varied:
+        return a.varied, b.varied
     return ("A", "B") if a.name == b.name else (a.name or "A", b.name or "B")
 
 
@@ -133,11 +136,11 @@ def _dot_lines(figure: ComparedFigure, caveats: tuple[str, str], width: int, gly
         return []
     ticks = axis_ticks(min(one.lowest for one in known), max(one.highest for one in known), bar)
     lines: list[SpanLine] = []
-    both = zip("AB", spreads, ("in", "out"), caveats, strict=True)
-    for number, (letter, spread, style, caveat) in enumerate(both):
+    both = zip("AB", spreads, ("in", "out"), caveats, figure.absent, strict=True)
+    for number, (letter, spread, style, caveat, absent) in enumerate(both):
         label = f" {FIGURE_LABELS[figure.name] if not number else '':<{LABEL_CELLS - 3}} {letter} "
         if spread is None:
-            lines.append(((label, "dim"), ("no completed run", "bad")))
+            lines.append(((label, "dim"), (absent, "bad" if absent == NO_RUN else "dim")))
             continue
         mark = glyphs.warning if caveat else ""
         figures = f" {mark}{text(spread.median):>{9 - len(mark)}} {count_noun(len(spread.values), 'run')}"
@@ -217,6 +220,12 @@ def _cost_lines(cost: Cost, width: int, glyphs: Glyphs) -> list[SpanLine]:
 
 class ComparisonView(LineView):
     """`draw_comparison` of two set-ups, or other lines."""
+
+    marks_more = True
+
+    @property
+    def more_key(self) -> str:
+        return super().more_key if self.has_focus else "Tab PgDn"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -55,7 +55,8 @@ def softirq_text(busy: Busy | None) -> Part:
     """Interrupts and softirqs: of all cores."""
     if busy is None or not busy.cores or not busy.split:
         return ()
-    return (("softirq ", "dim"), (f"{100 * (busy.irq + busy.softirq) / busy.cores:3.0f} %", ""))
+    share = f"{100 * (busy.irq + busy.softirq) / busy.cores:3.0f} %"
+    return (("softirq ", "dim"), (share, ""), (f" of {busy.cores}", "dim"))
 
 
 def steal_text(busy: Busy | None) -> Part:
@@ -82,7 +83,7 @@ def hottest_text(busy: Busy | None, *, brief: bool = False) -> Part:
     core: Span = (f"CPU{busy.hottest} {100 * busy.hottest_busy:3.0f} %{' ▲' if tone else '  '}", tone)
     if brief:
         return (("hottest ", "dim"), core)
-    softirq = f" softirq {100 * busy.hottest_softirq:.0f} %" if busy.hottest_softirq >= 0.005 else ""
+    softirq = f" (softirq {100 * busy.hottest_softirq:.0f} %)" if busy.hottest_softirq >= 0.005 else ""
     return (("hottest ", "dim"), core, (softirq, tone or "dim"))
 
 
@@ -155,17 +156,18 @@ def packet_text(one: Packets | None, *, is_moment: bool = False) -> Part:
 
 
 def carrying_text(one: CarryingQueue | None) -> Part:
-    """``queue 0 (of 4) 97 % CPU 2``; of a hypervisor what its vhost threads cost."""
+    """``queue 0 of 4: 97 %, CPU 2``, its share of the packets; of a hypervisor what its vhost threads cost."""
     if one is None:
         return ()
     spans: list[Span] = []
     if one.queue is not None:
-        of = f" (of {one.queues})" if one.queues > 1 else ""
+        of = f" of {one.queues}" if one.queues > 1 else ""
         spans += [("queue ", "dim"), (f"{one.queue}", "title"), (of, "dim")]
-        if one.share is not None and one.queues > 1:
-            spans.append((f" {100 * one.share:.0f} %", ""))
+        has_share = one.share is not None and one.queues > 1
+        if has_share:
+            spans.append((f": {100 * (one.share or 0.0):.0f} %", ""))
         if one.cpus:
-            spans += [(" CPU ", "dim"), (format_cpu_list(one.cpus[:MAX_NAMED_CPUS]), "")]
+            spans += [(", CPU " if has_share else " CPU ", "dim"), (format_cpu_list(one.cpus[:MAX_NAMED_CPUS]), "")]
     if one.vhost is not None and one.vhost >= MIN_VHOST_SHARE:
         spans += [("  vhost " if spans else "vhost ", "dim"), (f"{100 * one.vhost:.0f} % of a core", "")]
     return spans

@@ -1,12 +1,12 @@
 """Every host of a run: its CPUs, its NIC and its connections, now, at the cursor, or over the whole run.
 
 One or two lines each where rows are few:
- TX a:ens4  CPU  41 % of 4  hottest CPU0  41 %    softirq   3 %  ▂▂▃▃▃▃▃▃
-            retransmits 3 rtt 310 µs cwnd 1.20 MiB  queue 0 (of 4) 97 % CPU 2
+ TX a:ens4  CPU  41 % of 4  hottest CPU0  41 %    softirq   3 % of 4  ▂▂▃▃▃
+            retransmits 3 rtt 310 µs cwnd 1.20 MiB  queue 0 of 4: 97 %, CPU 2
 With more of them a chart of the kinds of CPU time, and beside it all that is known:
- TX a:ens4  CPU  41 % of 4  hottest CPU0  41 % softirq 3 %
+ TX a:ens4  CPU  41 % of 4  hottest CPU0  41 %   (softirq 3 %)
  100 %┤                          █user 3 ▓system 35 ▒softirq 3 ▚irq 0 ░steal 0 ▞guest 0
-      │▓▓▓▓▓▓▓▓▓▓▓▓▓▓            retransmits 3 rtt 310 µs cwnd 1.20 MiB  queue 0 (of 4) 97 % CPU 2
+      │▓▓▓▓▓▓▓▓▓▓▓▓▓▓            retransmits 3 rtt 310 µs cwnd 1.20 MiB  queue 0 of 4: 97 %, CPU 2
       │██████████████            RX 40.1 kpps TX 812 kpps drops 0
 """
 

@@ -59,7 +59,8 @@ def draw_legend(
         spans = [(glyphs.text(text), style) for text, style in spans]
         used = sum(cells(text) for text, _ in spans)
         if used <= width:
-            break
+            return tuple(spans)
+    spans = [(glyphs.text(text), style) for text, style in (*lead, *rates)]  # no "CPU" without its number
     return cut(tuple(spans), width)
 
 

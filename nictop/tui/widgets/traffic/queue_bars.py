@@ -1,6 +1,7 @@
-"""The queues of both NICs of a run as bars: the share of the packets that each carried, and its CPU.
+"""The queues of both NICs of a run as bars: the share of the packets that each carried in the last reading with
+packets, and its CPU.
 
- RX b:ens4 · 4 queues
+ RX b:ens4 · 4 queues · last reading
    0 ███████████████ 97 %  CPU 2
    1 ▏                1 %  CPU 0
  2 others             2 %
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nictop.model.facts import width as cells
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.text.bars import bar
 from nictop.model.text.glyphs import UNICODE, Glyphs
@@ -23,6 +25,7 @@ from nictop.tui.widgets.traffic.host_text import MAX_NAMED_CPUS, host_label
 from nictop.tui.widgets.traffic.legend import cut, shown
 
 NUMBER_CELLS, PERCENT_CELLS, CPU_CELLS = 4, 6, 9
+LAST_READING = "last reading"
 HOT_SHARE = 0.8
 """Share of all packets from which a queue of several is marked."""
 
@@ -41,8 +44,8 @@ def draw_queue_bars(run_view: RunView, width: int, rows: int, *, glyphs: Glyphs 
 def _host_lines(run_view: RunView, one: HostLoadView, width: int, rows: int, glyphs: Glyphs) -> list[SpanLine]:
     queues, others = _queues_of(one)
     count = len(queues) + others
-    counted = f" · {count} {'queue' if count == 1 else 'queues'}" if count else ""
-    lines: list[SpanLine] = [((shown(f" {host_label(one, run_view.plan)}{counted}", width, glyphs), "title"),)]
+    title = _title(host_label(one, run_view.plan), count, width, glyphs)
+    lines: list[SpanLine] = [((shown(f" {title}", width, glyphs), "title"),)]
     if not queues:
         return [*lines, ((shown("   no packets counted per queue", width, glyphs), "dim"),)]
     listed = queues if not others and len(queues) < rows else _busiest(queues, max(1, rows - 2))
@@ -53,6 +56,15 @@ def _host_lines(run_view: RunView, one: HostLoadView, width: int, rows: int, gly
         words = f"{rest} {'other' if rest == 1 else 'others'}"
         lines.append(cut(((shown(f" {words}: {100 * share:.0f} %", width, glyphs), "dim"),), width))
     return lines
+
+
+def _title(label: str, count: int, width: int, glyphs: Glyphs) -> str:
+    """``RX b:ens4 · 4 queues · last reading``: beside it are means of the whole run, or values at the cursor."""
+    if not count:
+        return label
+    counted = f"{label} · {count} {'queue' if count == 1 else 'queues'}"
+    long, short = f"{counted} · {LAST_READING}", f"{label} · {LAST_READING}"
+    return next((title for title in (long, short) if cells(glyphs.text(title)) < width), counted)
 
 
 def _queues_of(one: HostLoadView) -> tuple[Sequence[QueueShare], int]:
@@ -74,12 +86,12 @@ def _busiest(queues: Sequence[QueueShare], count: int) -> list[QueueShare]:
 
 def _bar_line(queue: QueueShare, count: int, width: int, glyphs: Glyphs) -> SpanLine:
     style = "warn" if count > 1 and queue.share >= HOT_SHARE else "in"
-    cells = max(1, width - NUMBER_CELLS - PERCENT_CELLS - CPU_CELLS - 1)
+    room = max(1, width - NUMBER_CELLS - PERCENT_CELLS - CPU_CELLS - 1)
     cpus = f" CPU {format_cpu_list(queue.cpus[:MAX_NAMED_CPUS])}" if queue.cpus else ""
     return cut(
         (
             (f"{queue.queue:>{NUMBER_CELLS}} ", "title"),
-            (bar(queue.share, cells, glyphs), style),
+            (bar(queue.share, room, glyphs), style),
             (f"{100 * queue.share:>{PERCENT_CELLS - 2}.0f} %", ""),
             (shown(cpus, CPU_CELLS, glyphs), "dim"),
         ),

@@ -15,7 +15,7 @@ from textual.message import Message
 
 from nictop.model.columns.column import REMAINING_WIDTH, Cell, Column, sized_columns
 from nictop.model.text import units
-from nictop.model.text.glyphs import UNICODE
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean, width
 from nictop.report.runs.points import SetUpPoint, set_up_points
 from nictop.report.runs.sentences import DIRECTION_TEXTS, cost_value_text, plan_options, wall_time_text
@@ -28,13 +28,28 @@ from nictop.tui.widgets.base.table_line import cell_spans, encoded_columns, head
 WHEN = slice(len("2026-"), len("2026-11-21 08:01"))
 MAX_CELLS, MAX_NIC_CELLS = 40, 20
 """Widths of the columns but the last."""
-MIN_TEST_CELLS = 20
-"""Of the last column: with fewer, others are left out."""
-LEFT_OUT: dict[bool, tuple[tuple[str, ...], ...]] = {
-    False: ((), ("cost",), ("cost", "path")),
-    True: ((), ("cost",), ("cost", "nic")),
+MIN_TEST_CELLS, MIN_LABEL_CELLS = 20, 8
+"""Of the last column: with fewer, others are left out; and what is left of it in a narrow list."""
+MIN_HOSTS_CELLS = 8
+LEFT_OUT: dict[bool, tuple[tuple[tuple[str, ...], int], ...]] = {
+    False: (
+        ((), MIN_TEST_CELLS),
+        (("cost",), MIN_TEST_CELLS),
+        (("cost", "path"), MIN_LABEL_CELLS),
+        (("cost", "path", "nic"), MIN_LABEL_CELLS),
+        (("cost", "path", "nic", "runs"), MIN_LABEL_CELLS),
+        (("cost", "path", "nic", "runs", "when"), MIN_LABEL_CELLS),
+    ),
+    True: (
+        ((), MIN_TEST_CELLS),
+        (("cost",), MIN_TEST_CELLS),
+        (("cost", "nic"), MIN_LABEL_CELLS),
+        (("cost", "nic", "runs"), MIN_LABEL_CELLS),
+        (("cost", "nic", "runs", "when"), MIN_LABEL_CELLS),
+    ),
 }
-"""Whether a result is not verified → columns that are left out, one set after the other."""
+"""Whether a result is not verified → (columns that are left out, cells that the last one must then have), one set after
+the other. The result, and that it is not verified, are never left out."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +68,12 @@ class ResultGroup:
     @property
     def name(self) -> str:
         """Its name in a comparison: label and varied value; "" without both."""
-        run = self.first
-        varied = f"{run.variable} {run.value}" if run.value else ""
-        return " ".join(part for part in (run.label, varied) if part)
+        return " ".join(part for part in (self.first.label, self.varied) if part)
+
+    @property
+    def varied(self) -> str:
+        """``queues 4``; "": nothing was varied."""
+        return f"{self.first.variable} {self.first.value}" if self.first.value else ""
 
 
 def _runs(row: ResultGroup) -> str:
@@ -165,6 +183,31 @@ def set_ups(runs: Sequence[StoredRun]) -> tuple[ResultGroup, ...]:
     return tuple(found)
 
 
+def fitting_columns(rows: Sequence[ResultGroup], room: int, glyphs: Glyphs) -> Sequence[Column[ResultGroup]]:
+    """The columns of a list of `room` cells. In the narrowest one the names of the hosts are cut."""
+    has_caveat = any(row.point.caveat for row in rows)
+    for left_out, least in LEFT_OUT[has_caveat]:
+        chosen = [column for column in COLUMNS if column.key not in left_out]
+        *_, last = sized_columns(encoded_columns(chosen, glyphs), rows, room)
+        if last.width >= least:
+            break
+    if last.width < MIN_LABEL_CELLS:
+        chosen = _with_short_hosts(chosen, rows, room, glyphs)
+        *_, last = sized_columns(encoded_columns(chosen, glyphs), rows, room)
+    shortened = (*chosen[:-1], replace(last, value=partial(_test, room=last.width)))
+    return sized_columns(encoded_columns(shortened, glyphs), rows, room)
+
+
+def _with_short_hosts(
+    chosen: Sequence[Column[ResultGroup]], rows: Sequence[ResultGroup], room: int, glyphs: Glyphs
+) -> list[Column[ResultGroup]]:
+    """The hosts in as few cells as leave the other columns whole and the last one its label."""
+    *others, _ = sized_columns(encoded_columns(chosen, glyphs), rows, REMAINING_WIDTH)
+    used = sum(column.width + 1 for column in others if column.key != "hosts")
+    cells = max(MIN_HOSTS_CELLS, room - used - MIN_LABEL_CELLS - 2)
+    return [replace(column, width=cells) if column.key == "hosts" else column for column in chosen]
+
+
 class SetUpList(ChoiceView):
     """Two of the lines may be marked: A and B. Posts `Chosen` when the cursor is on another line."""
 
@@ -236,14 +279,7 @@ class SetUpList(ChoiceView):
             return
         rows, letters = self._rows, {key: letter for letter, key in self.marks.items()}
         room = self.scrollable_content_region.width - 2
-        has_caveat = any(row.point.caveat for row in rows)
-        for left_out in LEFT_OUT[has_caveat]:
-            chosen = [column for column in COLUMNS if column.key not in left_out]
-            *_, last = sized_columns(encoded_columns(chosen, self.glyphs), rows, room)
-            if last.width >= MIN_TEST_CELLS:
-                break
-        shortened = (*chosen[:-1], replace(last, value=partial(_test, room=last.width)))
-        columns = sized_columns(encoded_columns(shortened, self.glyphs), rows, room)
+        columns = fitting_columns(rows, room, self.glyphs)
 
         def line(index: int) -> SpanLine:
             mark = (f" {letters.get(rows[index].key, ' ')}", "accent")

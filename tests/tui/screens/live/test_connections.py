@@ -48,12 +48,13 @@ async def test_enter_twice_shows_who_uses_the_nic() -> None:
         await begin(screen)
         assert requests(screen) == [(2,)]
         assert "Reading connections…" in screen.lines(ConnectionList)[0]
+        assert "Reading connections…" in screen.drawn()[4], "below the name of the NIC and the titles, without a gap"
         await screen.receive(line(busy_reading()))
         rows = screen.lines(ConnectionList)
         assert "568 M nginx" in rows[0] and "198.51.100.1:50001" in rows[0] and rows[0].rstrip().endswith("network")
         users = texts(screen, "#connection-users")
         assert "RX 58.4 Mb/s · TX 940 Mb/s · TCP payload 90 %, other 10 %" in users[0]
-        assert users[1].startswith(" nginx (15)") and "83 %" in users[1]
+        assert users[1].startswith(" nginx ×15") and "83 %" in users[1]
         assert users[4].startswith(" 1 more, other") and "10 %" in users[4]
         assert " ".join(map(str.strip, users[5:])).endswith(f"other: {OTHER_PARTS}")
         assert max(map(len, users)) <= NARROW[0]

@@ -59,6 +59,18 @@ async def test_keys_choose_and_press(glyphs: Glyphs, mark: str) -> None:
         assert app.pressed == ["copy", "copy", "cancel"]
 
 
+async def test_in_a_narrow_dialog_no_button_is_cut_and_the_chosen_one_has_its_mark() -> None:
+    names = ("Apply", "Copy", "Rollback: 1 min", "Rollback: 20 s", "Cancel")
+    app = Row()
+    async with running(app, (60, 5)) as pilot:
+        app.row.styles.width = 56
+        await pilot.pause()
+        app.row.show([Button(name, name) for name in names], stage="narrow", chosen="Cancel")
+        assert app.text == "[Apply][Copy][Rollback: 1 min][Rollback: 20 s]▸Cancel]"
+        await pilot.click(ButtonRow, (50, 0))
+        assert app.pressed == ["Cancel"]
+
+
 async def test_enter_presses_nothing_until_a_button_is_chosen() -> None:
     app = Row()
     async with running(app, (60, 5)) as pilot:

@@ -59,6 +59,21 @@ async def test_text_with_more_below_is_marked(glyphs: Glyphs, mark: str, monkeyp
         assert drawn(view, 9) == " line 9"
 
 
+@pytest.mark.parametrize(("glyphs", "end"), [(UNICODE, "… ▾ PgDn"), (ASCII, "~ v PgDn")], ids=["unicode", "ascii"])
+async def test_a_sentence_that_the_mark_covers_ends_with_an_ellipsis(
+    glyphs: Glyphs, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LineView, "glyphs", glyphs)
+    app = Viewer()
+    async with running(app, (40, 10), notifications=False):
+        view = app.query_one(LineView)
+        view.marks_more = True
+        view.show_lines([((" File /etc/systems/ens256.nmconnection", ""),)] * 15)
+        assert drawn(view, 9) == f" File /etc/systems/ens256.nmcon{end}"
+        view.show_lines([((" ── Manager ".ljust(40, "─"), ""),)] * 15)
+        assert drawn(view, 9).endswith(f"─ {end[2:]}" if glyphs is UNICODE else f"- {end[2:]}")
+
+
 @pytest.mark.parametrize("focused", [True, False])
 async def test_without_colours_the_cursor_is_seen_by_its_attributes(
     focused: bool, monkeypatch: pytest.MonkeyPatch

@@ -111,7 +111,14 @@ def test_wide_tables_have_bits_and_steering() -> None:
 def test_the_sum_is_below_and_the_balance_is_a_sentence() -> None:
     lines = text(drawn(80, 18).lines)
     assert row_of(lines, "all")[:3] == ["all", "60.0", "84.0"]
-    assert any(line.strip() == "balance: fair, hottest queue 3: 32 % of packets (even would be 25 %)" for line in lines)
+    assert any(
+        line.strip() == "balance: fair, hottest queue 3: 32 % of RX+TX packets (even would be 25 %)" for line in lines
+    )
+
+
+def test_the_balance_in_a_narrow_view_leaves_out_what_is_in_brackets() -> None:
+    lines = [line.strip() for line in text(drawn(60, 18).lines)]
+    assert "balance: fair, hottest queue 3: 32 % of RX+TX packets" in lines
 
 
 def test_details_have_interrupts_rates_steering_and_the_reason_for_what_is_missing() -> None:
@@ -141,7 +148,25 @@ def test_a_cpu_that_differs_from_the_affinity_is_marked_and_explained_with_the_a
     ]
     agreeing = text(drawn(80, 18).lines)
     assert not any("▲" in line for line in agreeing)
-    assert any("CPU now: where interrupts were counted; as the affinity read 11 s ago" in line for line in agreeing)
+    assert any(
+        "CPU now: where interrupts were counted; elsewhere the affinity, read 11 s ago" in line for line in agreeing
+    )
+
+
+def test_on_a_small_terminal_what_to_do_comes_before_the_details() -> None:
+    lines = text(drawn(60, 16).lines)
+    places = [next(number for number, line in enumerate(lines) if words in line) for words in (" all ", "IRQ 51")]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_does_not_fit_is_below_and_not_left_out(size: tuple[int, int]) -> None:
+    """A page that ended in the middle of a sentence had no mark that there was more."""
+    tall = {line.strip() for line in text(drawn(size[0], 60).lines)}
+    sentences = [line for line in tall if line.startswith(("XPS", "n/a: ", "CPU now: "))]
+    assert len(sentences) == 3
+    lines = [line.strip() for line in text(drawn(*size).lines)]
+    assert all(sentence in lines for sentence in sentences)
 
 
 @pytest.mark.parametrize("width", [44, 80, 120])

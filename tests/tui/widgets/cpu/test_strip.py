@@ -56,6 +56,14 @@ def test_the_hot_one_is_seen_among_many_that_idle() -> None:
     assert ("█", "softirq") in draw_processors(cpus, 80)
 
 
+@pytest.mark.parametrize(("number", "width"), [(4, 60), (64, 80), (64, 120), (512, 200)])
+def test_where_a_height_is_the_load_the_legend_has_numbers_and_no_textures(number: int, width: int) -> None:
+    """The block that meant "user" in the legend was the load of a full CPU beside it."""
+    line = text(draw_processors({cpu: shares(user=0.25, softirq=0.5) for cpu in range(number)}, width))
+    assert f" 0-{number - 1} " in line and not set(UNICODE.work) & set(line.partition(f" 0-{number - 1} ")[2])
+    assert "user 25" in line and "softirq 50" in line and "steal  0" in line
+
+
 def test_textures_differ() -> None:
     assert len(set(UNICODE.work)) == len(KINDS)
 

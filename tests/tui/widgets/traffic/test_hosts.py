@@ -42,16 +42,17 @@ def styles(lines: Iterable[SpanLine], words: str) -> set[str]:
 def test_one_line_for_each_host_on_a_narrow_screen() -> None:
     lines = text(draw_hosts(run_view(flow(steady(1e9))), View(), 80, 2))
     assert len(lines) == 2
-    assert lines[0].startswith(" TX a:ens4  CPU  25 % of 4  hottest CPU2 100 % ▲  softirq  11 %")
-    assert lines[1].startswith(" RX b:ens4  CPU  50 % of 4  hottest CPU2 100 % ▲  softirq  22 %")
+    assert lines[0].startswith(" TX a:ens4  CPU  25 % of 4  hottest CPU2 100 % ▲  softirq  11 % of 4")
+    assert lines[1].startswith(" RX b:ens4  CPU  50 % of 4  hottest CPU2 100 % ▲  softirq  22 % of 4")
 
 
 def test_more_rows_tell_more() -> None:
     shown = run_view(flow(steady(1e9)))
     two = text(draw_hosts(shown, View(), 120, 4))
     assert len(two) == 4
-    assert "retransmits 60 rtt 310 µs cwnd 1.20 MiB" in two[1] and "queue 0 (of 4) 97 % CPU 2" in two[1]
+    assert "retransmits 60 rtt 310 µs cwnd 1.20 MiB" in two[1] and "queue 0 of 4: 97 %, CPU 2" in two[1]
     many = text(draw_hosts(shown, View(), 120, 10))
+    assert many[0].rstrip().endswith("hottest CPU2 100 % ▲ (softirq 40 %)"), "that of the host is beside the chart"
     assert len(many) == 10
     assert "█user 2 ▓system 11 ▒softirq 11 ▚irq 0 ░steal 2 ▞guest 0" in many[1]
     assert "RX 812 kpps TX 40.1 kpps drops 0" in many[4]

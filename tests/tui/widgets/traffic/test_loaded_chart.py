@@ -19,6 +19,7 @@ from nictop.tui.widgets.traffic.chart_drawing import draw_run, layout_of
 from nictop.tui.widgets.traffic.comparison_view import draw_comparison
 from nictop.tui.widgets.traffic.results_list import COLUMNS, set_ups
 from nictop.tui.widgets.traffic.viewport import View
+from tests.support.kept_runs import kept_runs
 from tests.traffic.analysis.test_loaded import LOADED, loaded, stored
 from tests.traffic.analysis.test_transactions import RR, rr
 from tests.traffic.runs import flow
@@ -68,6 +69,13 @@ def test_latency_is_above_goodput_and_both_phases_have_their_names() -> None:
     assert lines[0].startswith("  log  █ p50 48.1 ms ▒ p90 62.8 ms ░ p99 62.8 ms ● max 62.8 ms █ 94.1 Mb/s"), lines[0]
     labels = [line[:5].strip() for line in lines[top : top + rows] if line[:5].strip()]
     assert labels == ["10ms", "1ms"], "logarithmic"
+
+
+@pytest.mark.parametrize("width", range(60, 140, 4))
+def test_the_legend_names_no_cpu_without_its_value(width: int) -> None:
+    (run,) = kept_runs("self-test")["self-test-loaded"]
+    legend, *_ = text(draw_run(result_view(run.result), View(), width, 10))
+    assert "CPU" not in legend or legend.rstrip().endswith((" %", " cores")), legend
 
 
 def test_a_chart_with_few_rows_has_the_latency() -> None:

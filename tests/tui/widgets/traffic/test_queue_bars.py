@@ -31,10 +31,15 @@ def test_each_queue_has_a_bar_its_share_and_its_cpu() -> None:
     assert [line.rstrip() for line in lines] == [
         " TX a:ens4",
         "   no packets counted per queue",
-        " RX b:ens4 · 2 queues",
+        " RX b:ens4 · 2 queues · last reading",
         "   0 " + "█" * 12 + "      75 % CPU 0",
         "   1 " + "█" * 4 + "              25 % CPU 1",
     ]
+
+
+def test_the_title_says_what_the_shares_are_of_before_the_number_of_queues() -> None:
+    """Beside the bars there are means of the run: 38 % and 62 % of its last second looked like those."""
+    assert text(with_queues(0.75, 0.25), 30)[2].rstrip() == " RX b:ens4 · last reading"
 
 
 def test_a_queue_that_carries_nearly_everything_is_marked() -> None:
@@ -52,7 +57,7 @@ def test_with_more_queues_than_rows_the_busiest_are_listed_and_the_others_summed
 
 def test_a_stored_result_has_the_busiest_queue_and_the_others() -> None:
     lines = text(run_view(flow(steady(1e9))))
-    assert lines[0].rstrip() == " TX a:ens4 · 4 queues"
+    assert lines[0].rstrip() == " TX a:ens4 · 4 queues · last reading"
     assert lines[1].split()[-3:] == ["%", "CPU", "2"] and " 97 %" in lines[1]
     assert lines[2].rstrip() == " 3 others: 3 %"
 

@@ -16,7 +16,16 @@ from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.results.store import ExperimentKind
 from nictop.traffic.run.failures import Failure
 from nictop.tui.widgets.traffic.comparison_view import axis_ticks, draw_comparison
-from nictop.tui.widgets.traffic.results_list import COLUMNS, ResultGroup, SetUpList, _test, set_ups
+from nictop.tui.widgets.traffic.results_list import (
+    COLUMNS,
+    MIN_LABEL_CELLS,
+    ResultGroup,
+    SetUpList,
+    _test,
+    fitting_columns,
+    set_ups,
+)
+from tests.support.kept_runs import demo_runs, kept_runs
 from tests.support.screen import running
 from tests.traffic.runs import result
 
@@ -97,6 +106,19 @@ def test_failed_runs_are_counted() -> None:
     assert (line_of(row)["RUNS"], line_of(row)["RESULT"], line_of(row)["CPU COST"]) == ("0/1", "✖ failed", "–")
 
 
+@pytest.mark.parametrize("room", [56, 76, 116, 196])
+def test_the_result_and_that_it_is_not_verified_are_whole_in_every_list(room: int) -> None:
+    """Of a list of 60 columns only the first digit of each result was left."""
+    rows = set_ups([one for runs in kept_runs("self-test").values() for one in runs] + list(demo_runs()))
+    columns = {column.key: column for column in fitting_columns(rows, room, UNICODE)}
+    assert sum(column.width + 1 for column in columns.values()) <= room
+    for key in ("goodput", "path"):
+        assert columns[key].width >= max(cells(columns[key].cell(row)[0]) for row in rows)
+    assert columns["test"].width >= MIN_LABEL_CELLS
+    verified = {column.key: column for column in fitting_columns(set_ups(demo_runs()), room, UNICODE)}
+    assert verified["goodput"].width == len("471 Mb/s") and verified["test"].width >= MIN_LABEL_CELLS
+
+
 ELSEWHERE = PathProof("failed", "a: ens4 carried only 12 kB")
 
 
@@ -143,6 +165,20 @@ def test_every_run_is_a_dot_on_one_axis_and_the_median_is_marked() -> None:
     assert max(a.index("◆"), a.rindex("●")) < b.index("●")
     assert lines[3].split()[:2] == ["5", "6"] and "◆ median" in lines[3]
     assert lines[-1] == " differs    streams: 1 → 4"
+
+
+def test_the_set_ups_of_one_experiment_are_named_by_what_was_varied() -> None:
+    a, b = set_ups(kept_runs("lab")["queues"])
+    lines = text(a, b)
+    assert lines[0].startswith(" Worse: queues 4 = 0.80× of queues 1 (")
+
+
+def test_a_run_of_another_test_is_not_called_a_run_that_did_not_complete() -> None:
+    runs = kept_runs("self-test")
+    (bulk,), (rr,) = set_ups(runs["self-test-mtu"]), set_ups(runs["self-test-rr"])
+    lines = text(bulk, rr, 120)
+    assert lines[0] == " A 6.13 Gb/s ▲ path not verified, B no goodput (rr: 18.7 k/s)"
+    assert "          B no goodput (rr: 18.7 k/s)" in lines and not any("no completed run" in line for line in lines)
 
 
 def test_runs_in_one_cell_are_counted() -> None:
