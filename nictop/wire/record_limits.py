@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -151,14 +151,22 @@ def _record_check(record: Any) -> Check:
         for name, check, is_optional in judged:
             present_value = found.get(name)  # vars() has no class defaults
             wrong = check(present_value) if present_value else ""
-            if wrong and (not has_reasons or name == "unreadable"):
+            if not wrong:
+                continue
+            if not has_reasons or name == "unreadable" or not _can_be_emptied(present_value, is_optional=is_optional):
                 return f"{wrong} in {name}"
-            if wrong:
-                found[name] = _emptied(present_value, is_optional=is_optional)
-                found["unreadable"][name] = Unreadable("malformed", wrong)
+            found[name] = _emptied(present_value, is_optional=is_optional)
+            found["unreadable"][name] = Unreadable("malformed", wrong)
         return ""
 
     return check_record
+
+
+def _can_be_emptied(value: Any, *, is_optional: bool) -> bool:
+    """A record of which a field has no default cannot: the record that it is in is emptied, or the line rejected."""
+    if is_optional or not is_dataclass(value):
+        return True
+    return all(field.default is not MISSING or field.default_factory is not MISSING for field in fields(value))
 
 
 def _emptied(value: Any, *, is_optional: bool) -> Any:
