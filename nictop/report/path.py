@@ -17,11 +17,11 @@ from nictop import __version__
 from nictop.model.facts import clean, wrap
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.units import wall_time_text
 from nictop.model.text.words import count_noun
 from nictop.probe.records import PathReplies, PathSize, PathTest, Unreadable
 from nictop.report.findings.check import json_value
 from nictop.report.findings.text import finding_lines
-from nictop.report.runs.sentences import wall_time_text
 from nictop.report.text_table import aligned_table, labelled_lines, layout_width, max_line_width
 from nictop.rules.finding import Finding, Severity
 from nictop.rules.wording import severity_counts, severity_counts_text

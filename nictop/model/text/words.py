@@ -97,6 +97,11 @@ def hypervisor_text(platform: Platform) -> str:
     return "bare metal"
 
 
+def recorded_text(wall: float) -> str:
+    """``recorded 2026-11-21 08:01:40 UTC``. `wall`: `Snapshot.recorded_at`."""
+    return f"recorded {units.wall_time_text(wall)}"
+
+
 def kernel_text(release: str) -> str:
     """``Linux 6.12.0``; of an ESXi host ``VMkernel 7.0.3``. `release`: `Hello.kernel`."""
     return release if release.startswith("VMkernel") else f"Linux {release}"
