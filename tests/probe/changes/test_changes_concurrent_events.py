@@ -290,7 +290,8 @@ def test_a_lock_is_respected_when_others_fill_its_backlog(host: Namespace) -> No
                     clients[-1].connect(LOCK_NAME_PREFIX + "one")
             return acquire_lock("one")
         finally:
-            for one in (held, *clients):
-                one.close()
+            held.close()
+            for client in clients:
+                client.close()
 
     assert "process " in host.call(refused_with_full_backlog)
