@@ -93,8 +93,8 @@ def lock_holder(subject: str) -> tuple[int, int] | None:
 def socket_owner(name: str, proc: str = "/proc") -> tuple[int, int] | None:
     """(process, user id of the creator) of a Unix socket with an abstract name; None when there is none.
 
-    Reads the descriptors of all processes. A name may contain line feeds, and so forge lines: of several sockets, one of
-    another user is preferred.
+    Reads the descriptors of all processes. A name may contain line feeds, and so forge lines: of several sockets, one
+    of another user is preferred.
     """
     wanted, holder = "@" + name[1:], None
     with open(f"{proc}/net/unix", errors="surrogateescape") as file:
