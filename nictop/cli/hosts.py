@@ -31,6 +31,7 @@ NOT_RECORDED_MESSAGE = "no data of this host at this time of the recording"
 NEAR = 0.8
 """Likeness (`difflib`) of a word and the command that was meant."""
 RECORDING_SUFFIX = ".nictop"
+FILE_NAMES_HINT = f"the name of a recording has a / or ends with {RECORDING_SUFFIX}: ./FILE"
 SSH_CONFIGURATION_FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
 HOST_FILES = (*SSH_CONFIGURATION_FILES, "~/.ssh/known_hosts", "/etc/hosts")
 MAX_HOST_FILE_BYTES = 1 << 20
@@ -42,7 +43,7 @@ MAX_INCLUDED_FILES = 64
 
 def add_time_option(
     parser: argparse.ArgumentParser,
-    meaning: str = "HOST is a recording file: print its state at TIME",
+    meaning: str = "HOST is a recording (FILE.nictop or ./FILE): print its state at TIME",
     default: str = "end",
 ) -> None:
     parser.add_argument(
@@ -110,7 +111,7 @@ def _file_error(word: str) -> NictopError:
             f"{word} is a recording, not a host", "nictop replay FILE opens it; show, check and report read it too"
         )
     return NictopError(
-        f"{word} is a file, not a host, and not a recording of nictop", f"for a host of this name: nictop USER@{word}"
+        f"{word} is a file here, and not a known host", f"for a host of this name: USER@{word}; for the file: ./{word}"
     )
 
 
@@ -262,9 +263,7 @@ def recording_path(options: argparse.Namespace) -> str | None:
     arguments: list[str] = options.hosts
     if not arguments and options.at is None:
         return None
-    from nictop.recording.file.open import is_recording
-
-    files = [argument for argument in arguments if is_recording(argument) or _is_missing_recording(argument)]
+    files = [argument for argument in arguments if is_recording_argument(argument)]
     if options.at is not None and not arguments:
         raise NictopError("--at needs a recording", "nictop show FILE --at TIME")
     if options.at is None and not files:
@@ -273,12 +272,17 @@ def recording_path(options: argparse.Namespace) -> str | None:
         raise NictopError(
             "a recording cannot be combined with hosts or another recording", "give one recording, or hosts"
         )
-    return arguments[0]
+    if not files:
+        raise NictopError(f"--at needs a recording, and {arguments[0]} is not written like one", FILE_NAMES_HINT)
+    return files[0]
 
 
-def _is_missing_recording(word: str) -> bool:
-    """It looks like one: `Recording.open` says why it is none."""
-    return looks_like_recording(word) and not _is_known_host(word)
+def is_recording_argument(word: str) -> bool:
+    """It means a recording, which may not exist: `Recording.open` says why it is none. A file whose name has neither
+    ``/`` nor ``.nictop`` never takes the place of a host."""
+    from nictop.recording.file.open import is_recording
+
+    return looks_like_recording(word) and (is_recording(word) or not _is_known_host(word))
 
 
 def read_recorded_hosts(path: str, time_text: str | None) -> tuple[Answer, ...]:
@@ -295,6 +299,8 @@ def read_recorded_hosts(path: str, time_text: str | None) -> tuple[Answer, ...]:
 
 
 def _recorded_answer(recording: Recording, name: str, time: float) -> Answer:
+    from dataclasses import replace
+
     from nictop.hosts.observe import Unreachable
     from nictop.hosts.session import HostSession
     from nictop.hosts.specification import RECORDED, Host
@@ -307,4 +313,4 @@ def _recorded_answer(recording: Recording, name: str, time: float) -> Answer:
             session.process(recorded.received, recorded.time)
     if session.snapshot.inventory is None:
         return Unreachable(name, session.snapshot.message or NOT_RECORDED_MESSAGE)
-    return session.snapshot, session.window
+    return replace(session.snapshot, recorded_at=recording.wall_time(time)), session.window

@@ -90,6 +90,8 @@ class Snapshot:
     """The newest reading of the connections of a NIC, however old; see `model.connections.table.is_current`."""
     listened: dict[int, LldpNeighbour | Unreadable | None] = field(default_factory=dict)
     """ifindex → what was received while listening for LLDP on request; None: nothing until the end."""
+    recorded_at: float | None = None
+    """Wall time of this state of a recording, by the clock of the recording machine; None: of a live host."""
     histories: dict[str, LinkHistory] = field(default_factory=dict)
     """Device → what happened to its netdev in the last hour, as far as it was watched."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nictop import __version__
+from nictop.model.text.units import wall_time_text
 from nictop.report.facts.host import show_text
 from nictop.report.findings.markdown import check_markdown, escape_markdown, fenced_block, finding_markdown
 from nictop.report.html.elements import text
 from nictop.report.page import Report, made_at_text, title_text
 from nictop.report.path import ends_text, measured_lines, verdict_of_path
 from nictop.report.runs.markdown import comparison_markdown, experiment_markdown
-from nictop.report.runs.sentences import wall_time_text
 from nictop.report.tests_summary import TestLine, test_lines, tests_verdict
 from nictop.traffic.path.store import StoredPath
 

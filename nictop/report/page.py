@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from nictop.hosts.observe import Answer, Unreachable
 from nictop.model.text.terminal import clean
+from nictop.model.text.units import wall_time_text
 from nictop.report.facts.hosts import UnreachableHost
-from nictop.report.runs.sentences import wall_time_text
 from nictop.rules import Diagnosis, HostFacts, diagnose
 from nictop.traffic.analysis.comparison import Comparison, compare_stored_runs
 from nictop.traffic.path.store import StoredPath

@@ -17,11 +17,11 @@ from nictop import __version__
 from nictop.model.facts import clean, wrap
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.units import wall_time_text
 from nictop.model.text.words import count_noun
 from nictop.probe.records import PathReplies, PathSize, PathTest, Unreadable
 from nictop.report.findings.check import json_value
 from nictop.report.findings.text import finding_lines
-from nictop.report.runs.sentences import wall_time_text
 from nictop.report.text_table import aligned_table, labelled_lines, layout_width, max_line_width
 from nictop.rules.finding import Finding, Severity
 from nictop.rules.wording import severity_counts, severity_counts_text
@@ -340,24 +340,25 @@ def _outcome_text(outcome: Outcome) -> str:
 
 
 def _size_texts(test: PathTest) -> Iterator[str]:
-    by_text: dict[str, list[str]] = {}
+    by_result: dict[tuple[str, str], list[str]] = {}
     for size in test.sizes:
-        by_text.setdefault(_size_text(size), []).append(PROTOCOL_NAMES[size.protocol].partition(" ")[0])
-    for text, names in by_text.items():
-        yield text.format(" and ".join(names))
+        result = f"{size.largest} bytes", _size_limit(size)
+        by_result.setdefault(result, []).append(PROTOCOL_NAMES[size.protocol].partition(" ")[0])
+    for (largest, limit), names in by_result.items():
+        yield f"{largest} ({' and '.join(names)}, DF set){limit}"
     if not test.sizes:
         yield "not tested: nothing is answered"
 
 
-def _size_text(size: PathSize) -> str:
-    """With ``{}`` for the protocols."""
-    text = f"{size.largest} bytes ({{}}, DF set)"
+def _size_limit(size: PathSize) -> str:
+    """What limits the size, as the end of a sentence."""
+    text = ""
     if size.largest is not None and size.largest < size.limit:
         if size.too_big is None:
-            text += '; larger packets are lost, no ICMP "fragmentation needed"'
+            text = '; larger packets are lost, no ICMP "fragmentation needed"'
         else:
             mtu = f" (MTU {size.too_big.mtu})" if size.too_big.mtu is not None else ""
-            text += f'; ICMP "fragmentation needed" from {clean(size.too_big.source)}{mtu}'
+            text = f'; ICMP "fragmentation needed" from {clean(size.too_big.source)}{mtu}'
     return text if size.complete else f"{text}; search not finished"
 
 

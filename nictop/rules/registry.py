@@ -17,6 +17,7 @@ from nictop.model.text.words import is_esxi
 from nictop.probe.records import NOT_OFFERED_BY_ESXI
 from nictop.rules.cpu_limit import TooLong, limited
 from nictop.rules.finding import SEVERITIES, Cause, Finding, Severity, Skipped
+from nictop.rules.fixes.odd_names import without_odd_names
 from nictop.rules.fixes.profile_notes import with_profile_notes
 from nictop.rules.host import HostFacts
 from nictop.rules.sources import Missing, missing_sources, reason_text
@@ -218,7 +219,7 @@ def _of_rule(rule: Rule, one: Finding | Skipped, hosts: Sequence[HostFacts]) -> 
     host = next((host for host in hosts if host.name == one.host), None)
     if isinstance(one, Skipped) or host is None:
         return replace(one, rule=rule.name)
-    return replace(one, rule=rule.name, fixes=with_profile_notes(host, one.fixes))
+    return replace(one, rule=rule.name, fixes=without_odd_names(host, with_profile_notes(host, one.fixes)))
 
 
 @dataclass(frozen=True)

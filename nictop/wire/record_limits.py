@@ -184,11 +184,12 @@ def _record_check(record: Any) -> Check:
         for name, check, is_optional in judged:
             present_value = found.get(name)  # vars() has no class defaults
             wrong = check(present_value) if present_value else ""
-            if wrong and (not has_reasons or name in kept):
+            if not wrong:
+                continue
+            if not has_reasons or name in kept:
                 return f"{wrong} in {name}"
-            if wrong:
-                found[name] = _emptied(present_value, is_optional=is_optional)
-                found["unreadable"][name] = Unreadable("malformed", wrong)
+            found[name] = _emptied(present_value, is_optional=is_optional)
+            found["unreadable"][name] = Unreadable("malformed", wrong)
         return ""
 
     return check_record

@@ -105,7 +105,7 @@ def test_a_new_profile_is_added_and_brought_up() -> None:
     assert add[:9] == ("nmcli", "con", "add", "type", "ethernet", "ifname", "ens224", "con-name", "ens224")
     values = dict(zip(add[9::2], add[10::2], strict=True))
     assert values["ipv4.method"] == "auto" and values["ipv4.never-default"] == "yes"
-    assert up == ("nmcli", "con", "up", "ens224")
+    assert up == ("nmcli", "con", "up", "id", "ens224")
 
 
 def test_a_gateway_is_for_a_default_route() -> None:

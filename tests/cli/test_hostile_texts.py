@@ -28,6 +28,7 @@ from nictop.report.markdown import markdown_page
 from nictop.report.page import report_of
 from nictop.rules import RULES, Diagnosis, HostFacts, diagnose
 from nictop.rules.fixes.commands import shell_quote
+from nictop.wire.record_limits import limit_record
 from nictop.wire.source import SourceState
 from tests.metrics.answers import values_of
 from tests.support.arbitrary import fields_of, is_of_type
@@ -67,6 +68,12 @@ INVISIBLE_CHARACTERS = (
     "\u2800",
 )
 CHARACTERS = (*CONTROL_CHARACTERS, *BIDI, *INVISIBLE_CHARACTERS)
+TEMPLATES = (
+    *("{0[x]}", "{0.x}", "{9}", "{", "}", "{0:>20000000}", "%s%d", "%(x)s", "%9999999d", "%", "$x ${x}"),
+    *(r"\1\g<9>", "(?P<x", "(a+)+$", "[", "[!", "*" * 40, "[bold]", "[/x]"),
+    *("9" * 5000, "-" + "9" * 4000, "0x" + "f" * 4000, "1e999", "nan", "1_0", "٣", "²", "9" * 30, "0-" + "9" * 4999),
+)
+"""What does harm as a format, a pattern, a template or a number."""
 KEYS = (
     *("1", "enter", "escape", "down", "2", "3", "4", "enter", "escape"),
     *("4", "enter", "o", "e", "escape", "5", "o", "6", "7"),
@@ -74,8 +81,22 @@ KEYS = (
 """Keys that open all pages about hosts."""
 
 
-def spoiled(value: T, kind: Any, random: Random, share: float) -> T:
-    """`value` with one of `CHARACTERS` in about `share` of its texts; `kind`: its type."""
+Change = Callable[[str, Random], str]
+"""A hostile text from a harmless one."""
+
+
+def with_character(text: str, random: Random) -> str:
+    place = random.choice((0, len(text) // 2, len(text)))
+    return text[:place] + random.choice(CHARACTERS) + text[place:]
+
+
+def as_template(text: str, random: Random) -> str:
+    found = random.choice(TEMPLATES)
+    return random.choice((found, text + found))
+
+
+def spoiled(value: T, kind: Any, random: Random, share: float, change: Change = with_character) -> T:
+    """`value` with about `share` of its texts changed, by default with one of `CHARACTERS` in it; `kind`: its type."""
     changed: Any = value
     origin, members = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
@@ -83,33 +104,33 @@ def spoiled(value: T, kind: Any, random: Random, share: float) -> T:
         origin, members = typing.get_origin(kind), typing.get_args(kind)
     if isinstance(value, str):
         if kind is str and random.random() < share:
-            place = random.choice((0, len(value) // 2, len(value)))
-            changed = value[:place] + random.choice(CHARACTERS) + value[place:]
+            changed = change(value, random)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         hints = fields_of(type(value))
         changed = dataclasses.replace(
-            value, **{name: spoiled(getattr(value, name), one, random, share) for name, one in hints.items()}
+            value, **{name: spoiled(getattr(value, name), one, random, share, change) for name, one in hints.items()}
         )
     elif origin is tuple and isinstance(value, tuple):
         kinds = [members[0]] * len(value) if members[-1] is Ellipsis else members
-        changed = tuple(spoiled(one, of, random, share) for one, of in zip(value, kinds, strict=True))
+        changed = tuple(spoiled(one, of, random, share, change) for one, of in zip(value, kinds, strict=True))
     elif origin is dict and isinstance(value, dict):
         changed = {
-            spoiled(key, members[0], random, share): spoiled(one, members[1], random, share)
+            spoiled(key, members[0], random, share, change): spoiled(one, members[1], random, share, change)
             for key, one in value.items()
         }
     return changed  # type: ignore[no-any-return]
 
 
-def spoiled_lines(lines: Sequence[Line], random: Random, share: float) -> list[Line]:
-    return [
-        dataclasses.replace(
-            line,
-            hello=spoiled(line.hello, Hello | None, random, share),
-            inventory=spoiled(line.inventory, Inventory | None, random, share),
-        )
-        for line in lines
-    ]
+def spoiled_lines(lines: Sequence[Line], random: Random, share: float, change: Change = with_character) -> list[Line]:
+    """As they are after the limits on records."""
+    found = []
+    for line in lines:
+        inventory = spoiled(line.inventory, Inventory | None, random, share, change)
+        if inventory is not None:
+            limit_record(inventory)
+        hello = spoiled(line.hello, Hello | None, random, share, change)
+        found.append(dataclasses.replace(line, hello=hello, inventory=inventory))
+    return found
 
 
 def assert_harmless(text: str) -> None:
@@ -135,7 +156,8 @@ def assert_harmless_everywhere(hosts: Sequence[HostFacts], diagnosis: Diagnosis)
 # ----------------------------------------------------------------------------------------------------------- rules
 
 
-def test_findings_and_commands_of_every_rule() -> None:
+@pytest.mark.parametrize("change", [with_character, as_template])
+def test_findings_and_commands_of_every_rule(change: Change) -> None:
     random = Random(16)
     spoke: set[str] = set()
     failed: list[tuple[str, str]] = []
@@ -145,7 +167,7 @@ def test_findings_and_commands_of_every_rule() -> None:
         hosts = []
         for number, host in enumerate(json.loads(path.read_text())["fires"][0]["hosts"]):
             name = complete(host).get("name", f"host-{number}")
-            hosts.append(host_facts_after(spoiled_lines(probe_lines(host), random, 0.1), name))
+            hosts.append(host_facts_after(spoiled_lines(probe_lines(host), random, 0.1, change), name))
         diagnosis = diagnose(hosts)
         spoke |= {finding.rule for finding in diagnosis.findings}
         failed += [(one.rule, one.reason) for one in diagnosis.skipped if one.reason.startswith("check failed")]
@@ -167,15 +189,17 @@ def test_hostile_names_in_commands_are_escaped_for_the_shell(character: str) -> 
 # ---------------------------------------------------------------------------------------------------------- output
 
 
+@pytest.mark.parametrize("change", [with_character, as_template])
 @pytest.mark.parametrize("recording", CAPTURED_GUESTS)
-def test_output_of_commands_and_reports(recording: str) -> None:
+def test_output_of_commands_and_reports(recording: str, change: Change) -> None:
     random = Random(recording)
     snapshot, window = captured_guest(recording, spoiled("guest", str, random, 1))
     assert snapshot.inventory is not None
-    inventory = spoiled(snapshot.inventory, Inventory, random, 0.7)
+    inventory = spoiled(snapshot.inventory, Inventory, random, 0.7, change)
+    limit_record(inventory)
     links = {link.ifindex: link for link in inventory.links}
     snapshot = dataclasses.replace(
-        snapshot, inventory=inventory, links=links, hello=spoiled(snapshot.hello, Hello | None, random, 0.7)
+        snapshot, inventory=inventory, links=links, hello=spoiled(snapshot.hello, Hello | None, random, 0.7, change)
     )
     answers: list[Answer] = [(snapshot, window), Unreachable("".join(CHARACTERS), "".join(CHARACTERS))]
     report = report_of(answers, (), wall=WALL)
@@ -196,10 +220,11 @@ def test_output_of_commands_and_reports(recording: str) -> None:
             assert_harmless(value)
 
 
-async def test_every_page_of_the_screen() -> None:
+@pytest.mark.parametrize("change", [with_character, as_template])
+async def test_every_page_of_the_screen(change: Change) -> None:
     random = Random(16)
     cases = json.loads((CASES / "profiles" / "profile_is_generated.json").read_text())["fires"]
-    lines = spoiled_lines(probe_lines(cases[0]["hosts"][0]), random, 0.7)
+    lines = spoiled_lines(probe_lines(cases[0]["hosts"][0]), random, 0.7, change)
     async with screen_with_hosts("one", "two") as (screen, hosts):
         for source in (hosts["one"], hosts["two"]):
             source.send(*lines, SourceState("live", "".join(CHARACTERS)))

@@ -148,6 +148,53 @@ def test_a_recording_is_no_host(command: str, tmp_path: Path) -> None:
     assert done.returncode == 2 and f"{DEMO} is a recording, not a host" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["show", "check", "report -o -", "show --connections", "check --at end", ""])
+def test_a_recording_with_the_name_of_a_host_is_not_taken_for_the_host(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else anybody who may write in the directory decides what is said about the host."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(DEMO, "vm1")
+    assert main([*command.split(), "vm1"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and "vm1 is" in captured.err and "./" in captured.err
+
+
+@pytest.mark.parametrize("command", ["show", "check", "report -o -", "show --connections"])
+def test_the_host_of_the_configuration_is_meant_and_not_a_file(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "nictop").mkdir()
+    (tmp_path / "nictop/config.toml").write_text('[hosts.vm1]\naddress = "127.0.0.1:1"\n')
+    shutil.copy(DEMO, "vm1")
+    assert main([*command.split(), "vm1"]) == 3
+    assert "port 1: connection refused" in "".join(capsys.readouterr())
+
+
+RECORDED = ("show", "show --connections", "check", "check --format markdown", "report --format markdown -o -")
+
+
+@pytest.mark.parametrize("command", [*RECORDED, "report -o -"])
+@pytest.mark.parametrize("word", ["./vm1", "vm1.nictop"])
+def test_output_of_a_recording_says_that_it_is_one_and_of_when(
+    word: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(DEMO, word)
+    main([*command.split(), word, "--at", "+10"])
+    text = capsys.readouterr().out.replace("\\", "")
+    assert text.count("recorded 2026-11-23 12:41:") >= 2  # each host; a report has more than one view of it
+
+
+@pytest.mark.parametrize("command", ["show", "show --connections", "check"])
+def test_json_of_a_recording_has_its_time(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main([*command.split(), DEMO, "--format", "json"])
+    hosts = json.loads(capsys.readouterr().out)["hosts"]
+    assert [int(host["recorded_at"]) // 3600 * 3600 for host in hosts] == [1795435200, 1795435200]
+
+
 @pytest.mark.parametrize("word", ["root@nofile.nictop", "folder"])
 def test_what_may_be_a_host_is_one(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "folder").mkdir()

@@ -17,6 +17,7 @@ from nictop.model.devices.ceiling import Ceiling
 from nictop.model.devices.netdevs import End
 from nictop.model.facts import width
 from nictop.model.text.glyphs import ASCII, UNICODE
+from nictop.model.text.units import wall_time_text
 from nictop.report.runs.comparison import comparison_text, figure_rows
 from nictop.report.runs.json import (
     KeptDocument,
@@ -30,7 +31,7 @@ from nictop.report.runs.json import (
 )
 from nictop.report.runs.markdown import comparison_markdown, experiment_markdown
 from nictop.report.runs.points import set_up_points
-from nictop.report.runs.sentences import result_sentences, wall_time_text
+from nictop.report.runs.sentences import result_sentences
 from nictop.report.runs.text import experiment_text, run_text, stored_runs_text
 from nictop.traffic.analysis.comparison import Comparison, Ratio, compare, spread
 from nictop.traffic.analysis.cpu_load import Machine

@@ -122,7 +122,19 @@ def test_unreadable_hypervisor_is_not_bare_metal() -> None:
 
 @pytest.mark.parametrize(
     ("cpus", "number"),
-    [("0", 1), ("0-3", 4), ("0-1,4,8-11\n", 7), (None, None), ("", None), ("x", None), ("3-", None), ("4-1", None)],
+    [
+        ("0", 1),
+        ("0-3", 4),
+        ("0-1,4,8-11\n", 7),
+        (None, None),
+        ("", None),
+        ("x", None),
+        ("3-", None),
+        ("4-1", None),
+        ("9" * 5000, None),
+        ("0-" + "9" * 5000, None),
+        ("0-999999999", None),
+    ],
 )
 def test_cpu_lists(cpus: str | None, number: int | None) -> None:
     assert cpu_count(cpus) == number

@@ -96,6 +96,8 @@ def test_text() -> None:
         ({"sizes": (PathSize("udp", 9000, 4000, complete=False),)},
          '  largest   4000 bytes (UDP, DF set); larger packets are lost, no ICMP "fragmentation needed"; search not '
          "finished"),
+        ({"sizes": (PathSize("udp", 1500, 1400, IcmpError(3, 4, "{0[x]}{", 1400)),)},
+         '  largest   1400 bytes (UDP, DF set); ICMP "fragmentation needed" from {0[x]}{ (MTU 1400)'),
         ({"sizes": ()}, "  largest   not tested: nothing is answered"),
     ],
 )  # fmt: skip

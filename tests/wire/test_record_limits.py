@@ -173,6 +173,17 @@ def test_collections_of_counters(field: str, entry: object, limit: int) -> None:
     assert found.unreadable == {field: Unreadable("malformed", f"more than {limit} entries")}
 
 
+def test_a_record_that_cannot_be_empty_is_left_out_with_the_one_that_it_is_in() -> None:
+    """A setting of a profile above its limit: without a method there is no `IpSettings`."""
+    profile = {**PROFILE, "ipv4": {"method": "m" * (limits.MAX_TEXT_CHARS + 1)}}
+    manager = {"version": "1", "startup": False, "networking_enabled": True, "devices": {}, "profiles": [profile]}
+    found = inventory(inventory_line(networkmanager=manager))
+    assert found.networkmanager is None or not found.networkmanager.profiles
+    reasons = [*found.unreadable.values(), *(found.networkmanager.unreadable.values() if found.networkmanager else ())]
+    assert [one.reason for one in reasons] == ["malformed"]
+    assert "4096 characters in method" in reasons[0].detail
+
+
 def test_a_line_is_rejected_when_its_record_has_no_unreadable_field() -> None:
     limit = limits.MAX_OTHER_ENTRIES
     assert inventory(inventory_line(configuration=[{**STANZA, "names": ["a"] * limit}])).configuration

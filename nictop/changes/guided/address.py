@@ -13,7 +13,7 @@ from nictop.model.text.terminal import clean, is_clean
 from nictop.probe.records import IpSettings, Link, Profile
 from nictop.rules import Fix, HostFacts
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.profiles import AUTOCONNECT_PRIORITY, NMCLI_KEYWORDS, SEVERAL_DEVICES, free_name, quoted_name
+from nictop.rules.fixes.profiles import AUTOCONNECT_PRIORITY, SEVERAL_DEVICES, free_name, quoted_name
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def _old(family: str, settings: IpSettings) -> Sequence[str]:
 
 def _new(host: HostFacts, link: Link, family: str, settings: list[str]) -> tuple[Fix, str]:
     name = free_name(host, link)
-    which = ("id", name) if name in NMCLI_KEYWORDS or name.startswith("-") else (name,)
+    which = ("id", name)
     other = ["ipv4.method", "disabled"] if family == "ipv6" else []
     lines = (
         command("nmcli", "con", "add", "type", "ethernet", "ifname", link.name, "con-name", name, *other, *settings),

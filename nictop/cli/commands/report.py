@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from nictop.cli import output
 from nictop.cli.arguments import MAX_WATCH_SECONDS, MIN_WATCH_SECONDS, add_access_options, watch_seconds
-from nictop.cli.hosts import RECORDING_SUFFIX, add_time_option
+from nictop.cli.hosts import RECORDING_SUFFIX, add_time_option, is_recording_argument
 from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
@@ -174,15 +174,13 @@ class Subjects:
 def classify_subjects(words: Sequence[str]) -> Subjects:
     """Each word is a file, an identity or label of stored runs or path tests, or else a host. Raises NictopError for a
     file that is neither a recording nor a result."""
-    from nictop.recording.file.open import is_recording
-
     hosts: list[str] = []
     recordings: list[str] = []
     runs: list[StoredRun] = []
     path_tests: list[StoredPath] = []
     stored: tuple[list[StoredRun], list[StoredPath]] | None = None
     for word in words:
-        if is_recording(word) or word.endswith(RECORDING_SUFFIX):
+        if _is_recording(word):
             recordings.append(word)
             continue
         if _is_file(word):
@@ -198,8 +196,16 @@ def classify_subjects(words: Sequence[str]) -> Subjects:
     return Subjects(tuple(hosts), tuple(recordings), tuple(runs), tuple(path_tests))
 
 
+def _is_recording(word: str) -> bool:
+    """A path may also be that of a result."""
+    from nictop.recording.file.open import is_recording
+
+    return is_recording_argument(word) and (word.endswith(RECORDING_SUFFIX) or is_recording(word))
+
+
 def _is_file(word: str) -> bool:
-    return os.sep in word or word.endswith(".json") or os.path.isfile(word)
+    """As for recordings: no other file takes the place of a host or of a label."""
+    return os.sep in word or word.endswith(".json")
 
 
 def _results_in_file(path: str) -> tuple[list[StoredRun], list[StoredPath]]:

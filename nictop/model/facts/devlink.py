@@ -14,12 +14,6 @@ from nictop.probe.records import DevlinkDevice, DevlinkParameter, DevlinkPort, H
 if TYPE_CHECKING:
     from nictop.model.devices.tree import Row
 
-REPRESENTOR_TEXTS = {
-    "pcipf": "representor of PF {}",
-    "pcivf": "representor of PF {} VF {}",
-    "pcisf": "representor of PF {} SF {}",
-}
-
 
 def devlink_section(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     """Of a row with a device that has a devlink instance; else none."""
@@ -54,9 +48,14 @@ def _switch(device: DevlinkDevice) -> list[Fact]:
 
 
 def _port_text(port: DevlinkPort) -> str:
-    pattern = REPRESENTOR_TEXTS.get(port.flavour, port.flavour)
-    number = port.subfunction if port.flavour == "pcisf" else port.virtual_function
-    return pattern.format(_number(port.physical_function), _number(number))
+    physical = f"representor of PF {_number(port.physical_function)}"
+    if port.flavour == "pcipf":
+        return physical
+    if port.flavour == "pcivf":
+        return f"{physical} VF {_number(port.virtual_function)}"
+    if port.flavour == "pcisf":
+        return f"{physical} SF {_number(port.subfunction)}"
+    return port.flavour
 
 
 def _function(port: DevlinkPort) -> list[Fact]:

@@ -7,6 +7,7 @@ other values are never shown as zero.
 from __future__ import annotations
 
 import math
+from datetime import datetime, timezone
 
 UNKNOWN = "–"
 
@@ -174,3 +175,11 @@ def percentage(share: float | None) -> str:
     if 0 < value < 0.05:
         return "<0.1 %"
     return f"{value:.1f} %" if abs(value) < 9.95 else f"{value:.0f} %"
+
+
+def wall_time_text(wall: float) -> str:
+    """``2026-11-21 08:01:40 UTC``. `wall`: seconds since the epoch."""
+    try:
+        return datetime.fromtimestamp(wall, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, OSError, ValueError):  # a stored file may contain any number
+        return UNKNOWN

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.snapshot import ARPHRD_VOID
 from nictop.model.text import units
 from nictop.probe.records import NOT_OFFERED_BY_ESXI, Link, LinkSettings, PciFunction, Platform, Unreadable
@@ -96,6 +97,11 @@ def hypervisor_text(platform: Platform) -> str:
     return "bare metal"
 
 
+def recorded_text(wall: float) -> str:
+    """``recorded 2026-11-21 08:01:40 UTC``. `wall`: `Snapshot.recorded_at`."""
+    return f"recorded {units.wall_time_text(wall)}"
+
+
 def kernel_text(release: str) -> str:
     """``Linux 6.12.0``; of an ESXi host ``VMkernel 7.0.3``. `release`: `Hello.kernel`."""
     return release if release.startswith("VMkernel") else f"Linux {release}"
@@ -111,15 +117,8 @@ def platform_text(platform: Platform) -> str:
 
 def cpu_count(cpu_list: str | None) -> int | None:
     """Number of CPUs in a kernel CPU list, ``0-3,8``; None if it is absent or invalid."""
-    if not cpu_list:
-        return None
-    number = 0
-    for part in cpu_list.strip().split(","):
-        first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            return None
-        number += int(last) - int(first) + 1 if dash else 1
-    return number if number > 0 else None
+    cpus = parse_cpu_list(cpu_list)
+    return len(cpus) if cpus else None
 
 
 def count_noun(number: int, noun: str, plural: str = "") -> str:

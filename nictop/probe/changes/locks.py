@@ -1,7 +1,8 @@
 """Locks of what is being changed: listening Unix sockets with abstract names, which disappear with their last holder.
 
 Takes names of subjects (``link 3``, ``irq 30``); each network namespace has its own. The kernel reports the holder
-(SO_PEERCRED of a connection to the listener). A program that inherits the descriptors holds the locks until it ends.
+(SO_PEERCRED of a connection to the listener; for others than root the owner of the socket, below /proc). A program that
+inherits the descriptors holds the locks until it ends. A socket of another user is no lock: only root changes a host.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ class Locks:
             lock.close()
 
 
-def acquire(subjects: Sequence[str], timeout: float = 0.0, *, ignore_other_users: bool = False) -> Locks:
+def acquire(subjects: Sequence[str], timeout: float = 0.0, *, ignore_unknown: bool = False) -> Locks:
     """All locks or none. Raises ValueError with the holder's process when a lock is still held after `timeout` seconds.
 
-    Any user may create a socket with such a name, but only root changes a host. `ignore_other_users`: proceed without a
-    lock that another user holds, at once, and without one whose holder is unknown, after the timeout.
+    Any user may create a socket with such a name: one of another user is passed over at once, without a lock.
+    `ignore_unknown`: one whose holder is unknown, after the timeout.
     """
     end = time.monotonic() + timeout
     acquired: list[socket.socket] = []
@@ -60,13 +61,13 @@ def acquire(subjects: Sequence[str], timeout: float = 0.0, *, ignore_other_users
             except OSError as error:
                 lock.close()
                 in_use = error.errno == errno.EADDRINUSE
-                holder = holder or (lock_holder(subject) if in_use and ignore_other_users else None)
+                holder = holder or (lock_holder(subject) if in_use else None)
                 if holder is not None and holder[1] != os.geteuid():
                     break
                 if in_use and time.monotonic() < end:
                     select.select([], [], [], LOCK_POLL_SECONDS)
                     continue
-                if in_use and ignore_other_users and holder is None:
+                if in_use and ignore_unknown and holder is None:
                     break
                 Locks(acquired).close()
                 name = subject_name(subject)
@@ -77,16 +78,39 @@ def acquire(subjects: Sequence[str], timeout: float = 0.0, *, ignore_other_users
 
 
 def lock_holder(subject: str) -> tuple[int, int] | None:
-    """(process, user id) of the holder of a lock; None when it was just released, or its backlog is full."""
+    """(process, user id of the creator) of a lock; None when it was just released."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
         client.setblocking(False)
         try:
             client.connect(LOCK_NAME_PREFIX + subject)
             ucred = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
-        except OSError:
-            return None
+        except OSError:  # it does not listen, or its backlog is full: of both, any user may be the reason
+            return socket_owner(LOCK_NAME_PREFIX + subject)
     pid, uid, _ = UCRED.unpack(ucred)
     return pid, uid
+
+
+def socket_owner(name: str, proc: str = "/proc") -> tuple[int, int] | None:
+    """(process, user id of the creator) of a Unix socket with an abstract name; None when there is none.
+
+    Reads the descriptors of all processes. A name may contain line feeds, and so forge lines: of several sockets, one
+    of another user is preferred.
+    """
+    wanted, holder = "@" + name[1:], None
+    with open(f"{proc}/net/unix", errors="surrogateescape") as file:
+        fields = [line.rstrip("\n").split(None, 7) for line in file]
+    links = {f"socket:[{found[6]}]" for found in fields if len(found) == 8 and found[7] == wanted}
+    for pid in filter(str.isdecimal, os.listdir(proc) if links else ()):
+        folder = f"{proc}/{pid}/fd"
+        with contextlib.suppress(OSError):  # the process has ended, or is another user's
+            for descriptor in os.listdir(folder):
+                path = f"{folder}/{descriptor}"
+                with contextlib.suppress(OSError):
+                    if os.readlink(path) in links:
+                        holder = int(pid), os.stat(path).st_uid
+                        if holder[1] != os.geteuid():
+                            return holder
+    return holder
 
 
 def holder_text(subject: str) -> str:

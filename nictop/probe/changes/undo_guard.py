@@ -193,7 +193,7 @@ def run_rescue(pipe: ReportPipe, record: UndoRecord, roots: Roots) -> None:
         signal.signal(signal_number, signal.SIG_IGN)
     pipe.report("undoing", REASON_GUARD_KILLED)
     try:
-        held = locks.acquire(record.subjects, RESCUE_LOCK_TIMEOUT, ignore_other_users=True)
+        held = locks.acquire(record.subjects, RESCUE_LOCK_TIMEOUT, ignore_unknown=True)
     except ValueError as error:
         pipe.finish("failed", f"{REASON_GUARD_KILLED} and the change remains: {error}")
         return

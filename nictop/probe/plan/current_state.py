@@ -192,7 +192,7 @@ def read_features(operation: Operation, _: Roots) -> State:
 
 def matching_features(key: str, state: State) -> list[str]:
     """Names in `state` that ``ethtool -K`` sets by the name `key`."""
-    return [name for name in state if name == key or fnmatch.fnmatchcase(name, FEATURE_GROUPS.get(key, key))]
+    return [name for name in state if name == key or fnmatch.fnmatchcase(name, FEATURE_GROUPS.get(key, ""))]
 
 
 def read_coalescing(operation: Operation, _: Roots) -> State:

@@ -20,6 +20,7 @@ from nictop.model.connections.table import ConnectionTable, connection_table
 from nictop.model.facts import clean, wrap
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
+from nictop.model.text.words import recorded_text
 from nictop.report.facts.hosts import SECTION_RULE, UnreachableHost, unreachable_text
 from nictop.report.text_table import aligned_table, layout_width
 
@@ -35,6 +36,8 @@ class HostConnections:
     host: str
     connections: ConnectionTable | None
     """None: a recording without connections at this time."""
+    recorded_at: float | None = None
+    """The time of this state in a recording, seconds since the epoch; null: of a live host."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ def host_connections(snapshot: Snapshot, nic: str = "") -> HostConnections:
     """Of the NIC of the newest reading, if that is `nic` ("": any)."""
     links = snapshot.connections.links if snapshot.connections is not None else ()
     table = connection_table(links[0], snapshot) if links else None
-    return HostConnections(snapshot.host, table if table is None or nic in ("", table.nic) else None)
+    wanted = table if table is None or nic in ("", table.nic) else None
+    return HostConnections(snapshot.host, wanted, snapshot.recorded_at)
 
 
 def connections_json(answers: Sequence[Answer], nic: str = "") -> str:
@@ -86,9 +90,11 @@ def connections_text(answers: Sequence[Answer], width: int, nic: str = "") -> st
 
 def _host_text(snapshot: Snapshot, width: int, nic: str) -> str:
     table = host_connections(snapshot, nic).connections
+    recorded = (recorded_text(snapshot.recorded_at),) if snapshot.recorded_at is not None else ()
+    name = " · ".join((clean(snapshot.host), *recorded))
     if table is None:
-        return "\n".join(wrap(f"{clean(snapshot.host)}: {NOT_RECORDED}", width)) + "\n"
-    lines = [*wrap(" · ".join((clean(snapshot.host), clean(table.nic), *nic_texts(table))), width), ""]
+        return "\n".join(wrap(f"{name}: {NOT_RECORDED}", width)) + "\n"
+    lines = [*wrap(" · ".join((name, clean(table.nic), *nic_texts(table))), width), ""]
     lines += users_lines(table)
     columns = fit_columns(COLUMNS, width)
     if table.rows:

@@ -27,7 +27,7 @@ from nictop.model.rates.cpus import REPORTED_WITHOUT_SPLIT
 from nictop.model.rates.links import Rates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import kernel_text
+from nictop.model.text.words import kernel_text, recorded_text
 from nictop.probe.records import (
     CHANNEL_COUNTERS,
     CPU_TIMES,
@@ -90,6 +90,8 @@ class ShowDocument:
     """What the probe could not do, in sentences."""
     lldp: dict[int, tuple[LldpNeighbour, ...]] = field(default_factory=dict)
     """ifindex → what the other end announces by LLDP or CDP, of all services and by listening (--lldp)."""
+    recorded_at: float | None = None
+    """The time of this state in a recording, seconds since the epoch; null: of a live host."""
 
 
 def show_document(snapshot: Snapshot) -> ShowDocument:
@@ -97,6 +99,7 @@ def show_document(snapshot: Snapshot) -> ShowDocument:
     return ShowDocument(
         nictop=__version__,
         host=snapshot.host,
+        recorded_at=snapshot.recorded_at,
         hello=snapshot.hello,
         inventory=snapshot.inventory,
         counters=snapshot.counters,
@@ -157,6 +160,8 @@ def show_text(snapshot: Snapshot, width: int) -> str:
 
 def _headline(snapshot: Snapshot) -> str:
     parts = [clean(snapshot.host)]
+    if snapshot.recorded_at is not None:
+        parts.append(recorded_text(snapshot.recorded_at))
     if snapshot.inventory is not None:
         parts.append(clean(platform_text(snapshot.inventory.platform)))
     if snapshot.hello is not None:

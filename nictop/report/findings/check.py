@@ -17,7 +17,7 @@ from nictop import __version__
 from nictop.model.facts import clean, platform_text, wrap
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.model.text.words import kernel_text
+from nictop.model.text.words import kernel_text, recorded_text
 from nictop.report.facts.hosts import UnreachableHost
 from nictop.report.findings.text import Paint, finding_lines, labelled, plain
 from nictop.report.text_table import layout_width
@@ -46,6 +46,8 @@ class CheckedHost:
     """The probe ran as root; without root some rules are skipped."""
     seconds: float
     """Length of the window of rates that the rules used."""
+    recorded_at: float | None = None
+    """The time of this state in a recording, seconds since the epoch; null: of a live host."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ def checked_host(host: HostFacts) -> CheckedHost:
         kernel=hello.kernel if hello is not None else "",
         root=hello is not None and hello.euid == 0,
         seconds=host.elapsed,
+        recorded_at=host.snapshot.recorded_at,
     )
 
 
@@ -158,6 +161,8 @@ def verdict_beside(verdict: str, tests: str) -> str:
 def checked_host_text(host: CheckedHost) -> str:
     """``guest · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 3.00 s · not root``"""
     parts = [host.host, host.platform]
+    if host.recorded_at is not None:
+        parts.insert(1, recorded_text(host.recorded_at))
     if host.kernel:
         parts.append(kernel_text(host.kernel))
         if host.kernel.startswith("VMkernel"):

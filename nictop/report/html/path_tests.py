@@ -5,10 +5,10 @@ Reads nothing; takes a stored test.
 
 from __future__ import annotations
 
+from nictop.model.text.units import wall_time_text
 from nictop.report.html.elements import Html, element, html_lines
 from nictop.report.html.findings import finding_html
 from nictop.report.path import ends_text, measured_lines, verdict_of_path
-from nictop.report.runs.sentences import wall_time_text
 from nictop.traffic.path.store import StoredPath
 
 LINE_CELLS = 120

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nictop.model.text.glyphs import UNICODE
+from nictop.model.text.units import wall_time_text
 from nictop.report.html.charts import Bar, bar_chart, run_chart
 from nictop.report.html.elements import Html, details_element, element, join_html, table
 from nictop.report.html.findings import command_block, finding_html
@@ -16,7 +17,7 @@ from nictop.report.page import ReportedExperiment
 from nictop.report.runs.comparison import NO_VERDICT, figure_rows
 from nictop.report.runs.limits import LIMIT_TITLES, bottleneck_headline, limit_cells
 from nictop.report.runs.points import SetUpPoint, column_titles, experiment_summary, point_cells, set_up_points
-from nictop.report.runs.sentences import KIND_LABELS, endpoints_text, plan_text, result_sentences, wall_time_text
+from nictop.report.runs.sentences import KIND_LABELS, endpoints_text, plan_text, result_sentences
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nictop.model.text.terminal import clean
+from nictop.model.text.units import wall_time_text
 from nictop.report.findings.markdown import escape_markdown, fenced_block, finding_markdown
 from nictop.report.runs.comparison import NO_VERDICT, figure_rows, refusal_reasons
 from nictop.report.runs.histogram import histogram_lines
 from nictop.report.runs.limits import LIMIT_TITLES, bottleneck_headline, limit_cells
 from nictop.report.runs.points import column_titles, cost_note, experiment_summary, point_cells, set_up_points
-from nictop.report.runs.sentences import KIND_LABELS, endpoints_text, plan_text, result_sentences, wall_time_text
+from nictop.report.runs.sentences import KIND_LABELS, endpoints_text, plan_text, result_sentences
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun

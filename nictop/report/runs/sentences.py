@@ -6,7 +6,6 @@ Reads nothing; takes a `Result`. All sentences are cleaned: text from hosts cann
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
 from typing import Literal, NamedTuple
 
 from nictop.model.text import units
@@ -156,14 +155,6 @@ def hosts_text(plan: RunPlan) -> str:
     """``a → b``: the sender first."""
     first, arrow, second = plan.drawn_ends
     return f"{clean(first.host)} {arrow} {clean(second.host)}"
-
-
-def wall_time_text(wall: float) -> str:
-    """``2026-11-21 08:01:40 UTC``"""
-    try:
-        return datetime.fromtimestamp(wall, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (OverflowError, OSError, ValueError):  # a stored file may contain any number
-        return units.UNKNOWN
 
 
 # ------------------------------------------------------------------------------------------------- the sentences

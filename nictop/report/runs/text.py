@@ -11,6 +11,7 @@ from functools import partial
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean, wrap
+from nictop.model.text.units import wall_time_text
 from nictop.model.text.words import count_noun
 from nictop.report.findings.text import finding_lines
 from nictop.report.runs.histogram import histogram_lines
@@ -36,7 +37,6 @@ from nictop.report.runs.sentences import (
     machine_texts,
     plan_text,
     result_sentences,
-    wall_time_text,
 )
 from nictop.report.text_table import aligned_table, labelled_lines, layout_width, max_line_width
 from nictop.rules.fixes.commands import stored_line

@@ -120,6 +120,14 @@ def proxmox_fixes(at: Attachment, bridge: Link, vlans: Vlans | None, before: Vla
     number, index = found.groups()
     mac = mac_or_placeholder(at.nic)
     old_bridge = at.aware.bridge if at.aware is not None else bridge
+    tool, kind = ("qm", "VM") if vm is not None else ("pct", "container")
+    title = f"Store in the configuration of {kind} {number}"
+    names = [bridge.name, old_bridge.name]
+    if vm is None:  # whoever is root in the container names its NICs: ``e,firewall=0``
+        names.append(at.nic.name)
+    if not all(SAFE_NAME.fullmatch(name) for name in names):
+        note = f"No command: a name in it would be read as options of net{index}. Edit it by hand, see {tool} config "
+        return (Fix("proxmox", title, (), True, note=f"{note}{number}."),)
 
     def line(bridge: Link, vlans: Vlans | None) -> Command:
         tag, trunks = vlans or (None, ())
@@ -129,19 +137,18 @@ def proxmox_fixes(at: Attachment, bridge: Link, vlans: Vlans | None, before: Vla
             parts.append("firewall=1")
         parts += [f"tag={tag}"] if tag is not None else []
         parts += [f"trunks={';'.join(trunks)}"] if trunks else []
-        words = ("qm", "set", number, f"--net{index}") if vm is not None else ("pct", "set", number, f"-net{index}")
-        return command(*words, ",".join(parts))
+        option = f"--net{index}" if vm is not None else f"-net{index}"
+        return command(tool, "set", number, option, ",".join(parts))
 
-    show = f"{'qm' if vm is not None else 'pct'} config {number}"
-    kind = "VM" if vm is not None else "container"
     return (
         Fix(
             "proxmox",
-            f"Store in the configuration of {kind} {number}",
+            title,
             (line(bridge, vlans),),
             True,
             (line(old_bridge, before),),
-            f"Replaces the whole line net{index}: repeat its other options (rate, queues, mtu, ip), see {show}. Takes "
+            f"Replaces the whole line net{index}: repeat its other options (rate, queues, mtu, ip), see {tool} config "
+            f"{number}. Takes "
             "effect at once.",
         ),
     )
@@ -165,7 +172,12 @@ def libvirt_fixes(
     text = (
         f"In the <interface> with {mac_or_placeholder(at.nic)}: {element}. {note}Then shut down and start the domain."
     )
-    return (Fix("libvirt", "Store in the domain", (command("virsh", "edit", at.machine),), True, (), text),)
+    return (Fix("libvirt", "Store in the domain", (edit_domain(at.machine),), True, (), text),)
+
+
+def edit_domain(machine: str) -> Command:
+    """``virsh edit MACHINE``; the name is that on the command line of a process, which any user can start."""
+    return command("virsh", "edit", machine if SAFE_NAME.fullmatch(machine) else "<DOMAIN>")
 
 
 # ----------------------------------------------------------------------------------------- who configures the bridge

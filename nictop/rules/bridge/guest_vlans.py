@@ -88,7 +88,7 @@ def _vlan_finding(at: Attachment, aware: AwarePort, link: Link, number: int, *, 
     without = Fix(
         "here",
         f"Use {at.base.name} without a VLAN link",
-        (command("ip", "link", "del", link.name),),
+        (command("ip", "link", "del", "dev", link.name),),
         False,
         (),
         "Removes its addresses, too: add them to the link below, and remove the VLAN from the configuration.",

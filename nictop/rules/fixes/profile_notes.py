@@ -57,4 +57,4 @@ def _modified(host: HostFacts, argv: tuple[str, ...]) -> str | None:
         return None
     if argv[3] == "uuid":
         return argv[4]
-    return next((one.uuid for one in host.profiles.profiles if one.id == argv[3]), None)
+    return next((one.uuid for one in host.profiles.profiles if one.id == argv[4]), None)

@@ -121,7 +121,9 @@ def _port_fix(host: HostFacts, link: Link) -> Fix:
     port = next(iter(host.links_of_function.get(physical or "", ())), None)
     if port is None:
         return Fix("hypervisor", "Check the port of this VF, and the link state of the VF", ())
-    return Fix("here", "Show the port and the link states of its VFs", (command("ip", "link", "show", port.name),))
+    return Fix(
+        "here", "Show the port and the link states of its VFs", (command("ip", "link", "show", "dev", port.name),)
+    )
 
 
 def _cloud_fix() -> Fix:

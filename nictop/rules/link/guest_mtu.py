@@ -22,7 +22,7 @@ from nictop.model.text.ip_addresses import parse_network
 from nictop.model.text.words import mtu_of
 from nictop.probe.records import LINK_COUNTERS, Link
 from nictop.rules.bridge.attachments import Attachment
-from nictop.rules.bridge.commands import PROXMOX_VM_TAP, is_proxmox
+from nictop.rules.bridge.commands import PROXMOX_VM_TAP, edit_domain, is_proxmox
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import can_have_mtu, mtu_fixes, smallest_mtu
@@ -143,7 +143,7 @@ def _raised(at: Attachment) -> Iterator[Fix]:
         yield Fix("proxmox", "Store mtu=1 in the configuration of the VM", (show,), True, (), note)
     elif at.machine is not None:
         note = f"In the <interface> with {mac_or_placeholder(at.nic)}: <mtu size='{size}'/>. Then restart the domain."
-        yield Fix("libvirt", "Store in the domain", (command("virsh", "edit", at.machine),), True, (), note)
+        yield Fix("libvirt", "Store in the domain", (edit_domain(at.machine),), True, (), note)
 
 
 def _way_to_the_bridge(host: HostFacts, tap: Link) -> Iterator[Link]:

@@ -322,7 +322,9 @@ def _count_fix(host: HostFacts, function: PciFunction, configured: ConfiguredVfs
     sriov, path = function.sriov, f"{PCI_DEVICES}/{function.address}/sriov_numvfs"
     now = sriov.num_vfs if sriov is not None else 0
     ports = host.links_of_function.get(function.address, ())
-    commands = [command("ip", "link", "set", link.name, "up") for link in ports if _bnxt_evidence(host, function)]
+    commands = [
+        command("ip", "link", "set", "dev", link.name, "up") for link in ports if _bnxt_evidence(host, function)
+    ]
     commands += [echo(0, path)] if now else []
     numbers = range(len(sriov.virtual_functions)) if sriov is not None else ()
     used = [f"VF {number}" for number in numbers if any(is_used(host, link, number) for link in ports)]

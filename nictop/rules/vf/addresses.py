@@ -222,7 +222,8 @@ def _address_or_no_check(host: HostFacts, port: Link, function: VirtualFunction)
 
 def _set_address_fix(port: Link, number: int) -> Fix:
     change, undo = (
-        command("ip", "link", "set", port.name, "vf", str(number), "mac", one) for one in ("<MAC>", ZERO_MAC_ADDRESS)
+        command("ip", "link", "set", "dev", port.name, "vf", str(number), "mac", one)
+        for one in ("<MAC>", ZERO_MAC_ADDRESS)
     )
     note = "Replace <MAC> with an unused address, e.g. 02:…; the guest uses it after its next start."
     return Fix("here", f"Set the MAC address of VF {number}", (change,), False, (undo,), note)

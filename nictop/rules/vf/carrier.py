@@ -110,8 +110,8 @@ def _follows(port: Link, function: VirtualFunction) -> bool:
 def _port_fix(place: WhereToType, port: Link) -> Fix:
     if is_up(port):
         return Fix(place, "Restore the carrier", (), None, (), "Check cable, transceiver and switch port.")
-    change = command("ip", "link", "set", port.name, "up")
-    return Fix(place, "Bring the PF up", (change,), False, (command("ip", "link", "set", port.name, "down"),))
+    change = command("ip", "link", "set", "dev", port.name, "up")
+    return Fix(place, "Bring the PF up", (change,), False, (command("ip", "link", "set", "dev", port.name, "down"),))
 
 
 def _enable_fix(place: WhereToType, port: Link, number: int) -> Fix:
@@ -188,7 +188,7 @@ def _cause(pair: Pair) -> tuple[str, tuple[Fix, ...]] | None:
 
 
 def _toggle(link: Link) -> Fix:
-    commands = tuple(command("ip", "link", "set", link.name, state) for state in ("down", "up"))
+    commands = tuple(command("ip", "link", "set", "dev", link.name, state) for state in ("down", "up"))
     return Fix("here", "Set the link down and up", commands, None, (), "Interrupts connections over it.")
 
 

@@ -187,7 +187,7 @@ def vf_was_stopped_as_malicious(host: HostFacts) -> Outcomes:
         if port is None:
             continue
         match = VF_NUMBER.search(messages.newest.text)
-        show = command("ip", "-s", "link", "show", port.name)
+        show = command("ip", "-s", "link", "show", "dev", port.name)
         yield link_finding(
             "warning",
             host,

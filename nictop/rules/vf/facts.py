@@ -204,8 +204,8 @@ def set_vf_fix(
     return Fix(
         where=where,
         title=title,
-        commands=(command("ip", "link", "set", port.name, "vf", str(number), *attributes),),
+        commands=(command("ip", "link", "set", "dev", port.name, "vf", str(number), *attributes),),
         persistent=False,
-        undo=(command("ip", "link", "set", port.name, "vf", str(number), *undo),) if undo else (),
+        undo=(command("ip", "link", "set", "dev", port.name, "vf", str(number), *undo),) if undo else (),
         note=f"{note} {PERSISTENCE_NOTE}".strip(),
     )

@@ -203,7 +203,7 @@ def _request_text(text: str) -> str:
 
 def _request_fixes(port: Link, text: str) -> tuple[Fix, ...]:
     match, number = FAILED_REQUEST.search(text), VF_NUMBER.search(text)
-    show = Fix("here", "Show the settings of the VFs", (command("ip", "link", "show", port.name),))
+    show = Fix("here", "Show the settings of the VFs", (command("ip", "link", "show", "dev", port.name),))
     if match is None or number is None or int(match["opcode"]) not in ADDRESS_REQUESTS:
         return (show, Fix("here", "Update the drivers of PF and VF", (), note="Both sides must know the request."))
     note = "Only for guests that you trust: a trusted VF may use other addresses and receive all traffic of the port."
@@ -237,7 +237,7 @@ def vf_setting_came_too_early(host: HostFacts) -> Outcomes:
                 Fix(
                     "here",
                     "Compare the settings of the VFs with what was intended",
-                    (command("ip", "link", "show", port.name),),
+                    (command("ip", "link", "show", "dev", port.name),),
                 ),
                 Fix(
                     "here", "Set them again", (), note="Some seconds after the VFs were made or their guest has ended."
@@ -276,7 +276,7 @@ def port_refuses_a_request(hosts: Sequence[HostFacts]) -> Outcomes:
 def _allow_fixes(host: HostFacts, link: Link, pair: Pair | None) -> tuple[Fix, ...]:
     note = "Only for guests that you trust."
     if pair is not None and pair.function.trust is True:
-        show = command("ip", "link", "show", pair.port.name)
+        show = command("ip", "link", "show", "dev", pair.port.name)
         return (Fix(pair.place, "Compare with the settings of the VF on the PF", (show,)),)
     if pair is not None:
         number = pair.function.number
@@ -357,7 +357,7 @@ def _port_up_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     function = host.functions.get(link.pci_address or "")
     physical = host.links_of_function.get(function.physical_function or "", ()) if function is not None else ()
     if physical:
-        up = command("ip", "link", "set", physical[0].name, "up")
+        up = command("ip", "link", "set", "dev", physical[0].name, "up")
         return (Fix("here", "Bring the PF up", (up, *again), False, note=note),)
     reload = (
         command("modprobe", "-r", link_driver(link) or "<DRIVER>"),

@@ -217,7 +217,7 @@ def _rps_fixes(link: Link, cpus: int) -> tuple[Fix, ...]:
     groups = [bits[max(0, end - 8) : end] for end in range(len(bits), 0, -8)]
     mask = ",".join(reversed(groups))
     queues = [queue for queue in link.queues if queue.direction == "rx"]
-    path = f"/sys/class/net/{link.name}/queues/rx-{{}}/rps_cpus"
-    change = tuple(echo(mask, path.format(queue.number)) for queue in queues)
-    undo = tuple(echo(queue.rps_cpus or "0", path.format(queue.number)) for queue in queues)
+    paths = [f"/sys/class/net/{link.name}/queues/rx-{queue.number}/rps_cpus" for queue in queues]
+    change = tuple(echo(mask, path) for path in paths)
+    undo = tuple(echo(queue.rps_cpus or "0", path) for queue, path in zip(queues, paths, strict=True))
     return (Fix("here", "Distribute packets over all CPUs (RPS)", change, False, undo),) if change else ()

@@ -108,7 +108,7 @@ def vlan_inside_a_port_vlan(hosts: Sequence[HostFacts]) -> Outcomes:
         vlan = pair.function.vlan
         if not inside or not vlan or pair.function.vlan_protocol == "802.1ad":
             continue
-        remove = command("ip", "link", "del", inside[0].name)
+        remove = command("ip", "link", "del", "dev", inside[0].name)
         yield link_finding(
             "warning",
             pair.guest,

@@ -70,7 +70,8 @@ def _address_fixes(host: HostFacts, port: Link, function: VirtualFunction, link:
         for address in (function.address, link.address)
     )
     trust = [
-        command("ip", "link", "set", port.name, "vf", str(function.number), "trust", value) for value in ("on", "off")
+        command("ip", "link", "set", "dev", port.name, "vf", str(function.number), "trust", value)
+        for value in ("on", "off")
     ]
     driver = link_driver(port)
     rebind = tuple(_rebind(host, link))
@@ -141,9 +142,9 @@ def representor_is_down(host: HostFacts) -> Outcomes:
                 Fix(
                     "here",
                     "Bring the representor up",
-                    (command("ip", "link", "set", link.name, "up"),),
+                    (command("ip", "link", "set", "dev", link.name, "up"),),
                     False,
-                    (command("ip", "link", "set", link.name, "down"),),
+                    (command("ip", "link", "set", "dev", link.name, "down"),),
                     "It must also be a port of a bridge or of Open vSwitch, or have tc rules.",
                 ),
             ),

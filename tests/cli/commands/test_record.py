@@ -75,10 +75,10 @@ def test_this_host_is_recorded_and_shown(tmp_path: Path) -> None:
         assert len(times) >= 5 and times == sorted(times)
         assert recording.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         assert recording.begin <= recording.end <= recording.begin + 10.0
-    show_text_of = json.loads(nictop("show", "r", "--format", "json", cwd=tmp_path).stdout)["hosts"]
+    show_text_of = json.loads(nictop("show", "./r", "--format", "json", cwd=tmp_path).stdout)["hosts"]
     assert [host["hello"]["hostname"] for host in show_text_of] == [name]
     assert "lo" in {one["name"] for one in show_text_of[0]["inventory"]["links"]} and show_text_of[0]["rates"]["links"]
-    checked = nictop("check", "r", "--format", "json", cwd=tmp_path)
+    checked = nictop("check", "./r", "--format", "json", cwd=tmp_path)
     assert checked.returncode in (0, 1)
     assert json.loads(checked.stdout)["rules"] > 50
 

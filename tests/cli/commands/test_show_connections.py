@@ -38,7 +38,7 @@ def recording(tmp_path: Path) -> str:
 def test_of_a_recording(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", recording, "--connections", "--at", "+3"]) == 0
     text = capsys.readouterr().out
-    assert "vm1 · ens192 · RX 58.4 Mb/s · TX 940 Mb/s · TCP payload 90 %, other 10 %" in text
+    assert "UTC · ens192 · RX 58.4 Mb/s · TX 940 Mb/s · TCP payload 90 %, other 10 %" in text
     assert re.search("^nginx +83 % ", text, re.MULTILINE) and "198.51.100.2:50002" in text and "recv window" in text
     assert max(map(len, text.splitlines())) <= 120
 

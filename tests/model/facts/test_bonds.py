@@ -142,6 +142,13 @@ def test_a_devlink_instance() -> None:
     assert shown(with_devlink(device), "eno2", "Devlink") == {}
 
 
+@pytest.mark.parametrize("flavour", ["{0[x]}", "{2}", "{", "%s%n", "{0:>20000000}"])
+def test_a_flavour_is_shown_as_it_is(flavour: str) -> None:
+    port = DevlinkPort(7, flavour, bonded().links_by_name["eno1"].ifindex, 0, 1)
+    facts = shown(with_devlink(DevlinkDevice("pci", "0000:01:00.0", ports=(port,))), "eno1", "Devlink")
+    assert facts["Port"] == [(f"7 · {flavour}", "normal")]
+
+
 def test_the_function_of_a_port_and_parameters() -> None:
     ifindex = bonded().links_by_name["eno1"].ifindex
     port = DevlinkPort(

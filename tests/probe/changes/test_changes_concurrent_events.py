@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -208,6 +208,15 @@ def lock_process(host: Namespace, subject: str, mode: str, user: int = NOBODY_UI
             process.kill()
 
 
+def acquire_lock(subject: str) -> str:
+    """Why it could not be acquired; "" if it could."""
+    try:
+        locks.acquire([subject], 0.1).close()
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def wait_until_locked(process: subprocess.Popen[bytes]) -> None:
     assert process.stdout is not None and process.stdout.readline() == b"locked\n"
 
@@ -227,7 +236,7 @@ def test_lock_of_an_unprivileged_user_does_not_block_undo(host: Namespace) -> No
             assert change.wait_for("undone").text == "the rollback process was killed"
             assert read_state(host) == old
             change.request("prepare", actions=ADDRESS)
-            assert "is in progress" in change.wait_for("refused").text, "a second change is still refused"
+            change.wait_for("prepared")
     wait_for_no_process_left(host)
 
 
@@ -249,17 +258,40 @@ def test_lock_holder_can_be_queried_repeatedly(host: Namespace) -> None:
 
 
 def test_lock_of_another_change_is_respected(host: Namespace) -> None:
-    def acquire_lock(subject: str) -> str:
-        try:
-            locks.acquire([subject], 0.1, ignore_other_users=True).close()
-        except ValueError as error:
-            return str(error)
-        return ""
-
     with lock_process(host, "one", "listen", user=os.geteuid()) as process:
         wait_until_locked(process)
         assert f"process {process.pid} of " in host.call(lambda: acquire_lock("one"))
     assert not host.call(lambda: acquire_lock("one"))
-    with lock_process(host, "one", "only bind") as process:
+    with lock_process(host, "one", "only bind", user=os.geteuid()) as process:
         wait_until_locked(process)
-        assert not host.call(lambda: acquire_lock("one")), "the holder is unknown"
+        assert f"process {process.pid} of " in host.call(lambda: acquire_lock("one")), "it does not listen yet"
+
+
+@pytest.mark.parametrize("mode", ["listen", "only bind"])
+def test_a_socket_of_another_user_is_no_lock(host: Namespace, mode: str) -> None:
+    """Else any user could forbid all changes."""
+    with lock_process(host, "one", mode) as process:
+        wait_until_locked(process)
+        assert host.call(lambda: locks.lock_holder("one")) == (process.pid, NOBODY_UID)
+        assert not host.call(lambda: acquire_lock("one"))
+
+
+def test_a_lock_is_respected_when_others_fill_its_backlog(host: Namespace) -> None:
+    """Any user may connect to it as often as it accepts."""
+
+    def refused_with_full_backlog() -> str:
+        held = locks.acquire(["one"])
+        clients = []
+        try:
+            for _ in range(locks.MAX_HOLDER_QUERIES + 1):
+                clients.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                clients[-1].setblocking(False)
+                with suppress(BlockingIOError):
+                    clients[-1].connect(LOCK_NAME_PREFIX + "one")
+            return acquire_lock("one")
+        finally:
+            held.close()
+            for client in clients:
+                client.close()
+
+    assert "process " in host.call(refused_with_full_backlog)

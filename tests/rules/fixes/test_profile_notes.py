@@ -27,7 +27,7 @@ def noted(facts: HostFacts, *argv: str) -> str:
     return fix.note
 
 
-@pytest.mark.parametrize("which", [("uuid", UUID), ("enp1s0",)])
+@pytest.mark.parametrize("which", [("uuid", UUID), ("id", "enp1s0")])
 def test_a_change_of_a_shared_profile_names_all_its_nics(which: tuple[str, ...]) -> None:
     wanted = "The profile is active on enp1s0, ens5: this changes all of them. Old."
     assert noted(host("enp1s0", "ens5"), "nmcli", "con", "mod", *which, "ipv4.method", "manual") == wanted

@@ -24,6 +24,8 @@ NMCLI_KEYWORDS = frozenset(
     ("id", "uuid", "path", "filename", "apath", "help", "type", "ifname", "ap", "nsp", "passwd-file")
 )
 """Words that nmcli does not take for the name of a profile."""
+NMCLI_HELP = "help"
+"""nmcli takes any abbreviation for it: ``nmcli con up h`` prints how it is used, with exit code 0."""
 MAX_PROFILE_NAME_BYTES = 256
 UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", re.ASCII)
 
@@ -51,7 +53,7 @@ def parse_nmcli(words: list[str]) -> Operation:
         return Operation("profile up", run, profile, (), name, profile=profile)
     if area in ("dev", "device") and verb == "reapply" and len(rest) == 1:
         name = link_name(rest[0])
-        if name in NMCLI_KEYWORDS:
+        if is_nmcli_keyword(name):
             raise ValueError(f"nmcli would read the interface name {name} as a keyword")
         return Operation("device reapply", ("nmcli", "dev", "reapply", name), name, (), name)
     raise ValueError("nmcli: only con mod, con add, con up and dev reapply are allowed")
@@ -86,9 +88,13 @@ def profile_of(words: list[str]) -> tuple[tuple[str, ...], str, list[str]]:
 
 def profile_name(word: str) -> str:
     """The word, checked to be one that nmcli takes for the name of a profile. Raises ValueError."""
-    if not word or word in NMCLI_KEYWORDS or word.startswith("-") or len(word.encode()) > MAX_PROFILE_NAME_BYTES:
+    if not word or is_nmcli_keyword(word) or word.startswith("-") or len(word.encode()) > MAX_PROFILE_NAME_BYTES:
         raise ValueError(f"nmcli would not read {word!r} as a profile name: put id or uuid before it")
     return word
+
+
+def is_nmcli_keyword(word: str) -> bool:
+    return word in NMCLI_KEYWORDS or NMCLI_HELP.startswith(word)
 
 
 def properties(words: list[str]) -> tuple[tuple[str, str], ...]:

@@ -133,17 +133,18 @@ def report_now(nictop: Nictop) -> Report:
     from nictop.report.page import report_of
 
     answers: list[Answer] = []
+    wall = nictop.here().wall
+    recorded_at = None if nictop.replay is None else wall
     for one in nictop.hosts.sessions:
         if one.snapshot.inventory is None:
             answers.append(Unreachable(one.name, one.reason or one.snapshot.message or f"it is {one.snapshot.state}"))
         else:
-            answers.append((one.snapshot, one.window))
+            answers.append((replace(one.snapshot, recorded_at=recorded_at), one.window))
     runs = [run for ended in nictop.traffic.ended for run in ended.results]
     if nictop.traffic.running:
         runs += nictop.traffic.results
     troubles = [ended.trouble for ended in nictop.traffic.ended if ended.trouble and not ended.results]
     without_result = [f"no result of a test: {trouble}" for trouble in troubles]
-    wall = nictop.here().wall
     return report_of(answers, runs, nictop.traffic.path_tests, wall=wall, without_result=without_result)
 
 

@@ -17,8 +17,9 @@ from nictop.model.columns.column import REMAINING_WIDTH, Cell, Column, sized_col
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean, width
+from nictop.model.text.units import wall_time_text
 from nictop.report.runs.points import SetUpPoint, set_up_points
-from nictop.report.runs.sentences import DIRECTION_TEXTS, cost_value_text, plan_options, wall_time_text
+from nictop.report.runs.sentences import DIRECTION_TEXTS, cost_value_text, plan_options
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.widgets.base.filter_line import NO_MATCHES
 from nictop.tui.widgets.base.line_view import SpanLine
