@@ -66,8 +66,11 @@ def examined_bottleneck(
             path_limits.losses(result, flow, nics),
         )
     )
+    unseen = cpu_limits.unseen_hypervisors(result, flow)
     if found.cause is None and not found.possible:
-        found = replace(found, possible=_beyond_the_hosts(result))
+        found = replace(found, possible=_beyond_the_hosts(result, unseen))
+    else:
+        found = replace(found, possible=(*found.possible, *unseen))
     rate = packets_text(result, flow).removeprefix(", at ") if found.cause is None else ""
     retransmits = path_limits.retransmitted(result, flow)
     hint = path_limits.tunnel_hint(result, flow, nics)
@@ -126,8 +129,8 @@ def _ceiling(result: Result) -> Judgement:
     return Judgement(Phrase("line rate", f": {units.percentage(share)} of {ceiling.sentence}"))
 
 
-def _beyond_the_hosts(result: Result) -> tuple[Phrase, ...]:
-    """What remains if nothing on either host does."""
+def _beyond_the_hosts(result: Result, unseen: tuple[Phrase, ...]) -> tuple[Phrase, ...]:
+    """What remains if nothing on either host does. `unseen`: hypervisors whose steal is not shown."""
     if on_one_machine(result):
-        return (Phrase("both ends share this machine"),)
-    return (Phrase("network between the hosts"), Phrase("hypervisor of a guest"))
+        return (Phrase("both ends share this machine"), *unseen)
+    return (Phrase("network between the hosts"), *(unseen or (Phrase("hypervisor of a guest"),)))

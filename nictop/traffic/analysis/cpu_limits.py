@@ -34,6 +34,7 @@ FAIR_SHARE = 0.5
 THROTTLED_SHARE, MINOR_THROTTLED_SHARE = 0.2, 0.01
 """Of the seconds of the run, in which threads of the cgroup waited for its CPU limit: the cause, and mentioned."""
 MIN_LISTED_SHARE = 0.01
+UNSEEN_STEAL = " (not known: this machine shows no steal)"
 MAX_LISTED_THREADS = MAX_LISTED_MACHINES = 3
 
 
@@ -55,7 +56,7 @@ def steal(result: Result, flow: Flow) -> Judgement:
             if busy.total + busy.steal >= FULL_HOST_SHARE * busy.cores or _is_full(load):
                 return Judgement(Phrase(f"hypervisor of {where}", f": {share} CPU steal"))
             possible.append(Phrase(f"steal on {where}", f" ({share} of its CPU time)"))
-        else:
+        elif not load.steal_unseen:
             examined.append(f"{where} {share}")
     for machine, hypervisor in ((one, load.host) for load in result.hosts for one in load.machines):
         if machine.end in (flow.sender, flow.receiver) and (machine.ready or 0.0) > MAX_READY_SHARE:
@@ -64,6 +65,13 @@ def steal(result: Result, flow: Flow) -> Judgement:
             possible.append(Phrase(ready, f" ({share} of its CPU time)"))
     excluded = (Phrase("steal", f" ({', '.join(examined)})"),) if examined else ()
     return Judgement(None, excluded, tuple(possible))
+
+
+def unseen_hypervisors(result: Result, flow: Flow) -> tuple[Phrase, ...]:
+    """Hypervisors of ends that show no steal, and whose CPU ready is not known either."""
+    ready = {one.end for load in result.hosts for one in load.machines if one.ready is not None}
+    unseen = [load for load in ends_of(result, flow) if load.steal_unseen and load.host not in ready]
+    return tuple(Phrase(f"hypervisor of {clean(load.host)}", UNSEEN_STEAL) for load in unseen)
 
 
 def throttled(result: Result, flow: Flow) -> Judgement:

@@ -15,7 +15,7 @@ from nictop.model.queues.cpu_consumers import cpu_consumers
 from nictop.model.rates.cpus import CpuShares, all_cpu_shares
 from nictop.model.snapshot import Snapshot
 from nictop.model.window import clock_ticks
-from nictop.probe.records import LINK_COUNTERS, SOFTNET_COUNTERS, Counters, TrafficLine
+from nictop.probe.records import CPU_TIMES, LINK_COUNTERS, SOFTNET_COUNTERS, Counters, TrafficLine
 from nictop.traffic.analysis.nic_load import (
     CarryingQueue,
     Packets,
@@ -33,6 +33,7 @@ MAX_RESULT_CPUS = 16
 NEARLY_FULL_SHARE = 0.8
 """Of a CPU's time, from which it is listed: a thread that sometimes waits for others leaves the rest."""
 
+_STEAL = CPU_TIMES.index("steal")
 _SEND_DROPS, _BACKLOG_DROPS = LINK_COUNTERS.index("tx_dropped"), SOFTNET_COUNTERS.index("dropped")
 
 HostRole = Literal["client", "server", "observer"]
@@ -155,6 +156,8 @@ class HostLoad:
     """Packets dropped because the backlog of a CPU was full (softnet_stat, dropped)."""
     per_transaction: float | None = None
     """Seconds of CPU time of all cores per transaction."""
+    steal_unseen: bool = False
+    """A virtual machine whose steal is 0 on every CPU since boot: its hypervisor may not report steal."""
 
     @property
     def busy_cpus(self) -> tuple[BusyCpu, ...]:
@@ -215,7 +218,16 @@ def host_load(
         threads=thread_loads(readings, (window[0] + offset, window[1] + offset), ticks, pids),
         send_drops=_send_drops(first, last, ifindex),
         backlog_drops=_backlog_drops(first, last),
+        steal_unseen=_is_steal_unseen(snapshot, last),
     )
+
+
+def _is_steal_unseen(snapshot: Snapshot, last: Counters) -> bool:
+    """A guest shows steal only if its hypervisor reports it: QEMU without KVM does not, ESXi only if stealclock.enable
+    is set."""
+    if snapshot.inventory is None or snapshot.inventory.platform.hypervisor is None:
+        return False
+    return not any(times[_STEAL] for times in last.cpus.values() if len(times) > _STEAL)
 
 
 def _nearly_full_cpus(shares: dict[int, CpuShares]) -> tuple[BusyCpu, ...]:

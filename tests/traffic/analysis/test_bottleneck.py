@@ -99,6 +99,30 @@ def test_cause(run: Result, sentence: str) -> None:
     assert bottleneck(run, SETUPS).startswith(sentence)
 
 
+UNSEEN = "not known: this machine shows no steal"
+
+
+def test_a_hypervisor_whose_guest_shows_no_steal_is_not_excluded() -> None:
+    run = result(hosts=(load("a", steal_unseen=True), load("b", "server")), sockets=(FREE_CWND,))
+    _, limits = examined_bottleneck(run, SETUPS)
+    rows = {(one.limit, one.value, one.verdict) for one in limits}
+    assert {("hypervisor of a", UNSEEN, "possible"), ("steal", "b 0 %", "excluded")} <= rows
+    assert ("network between the hosts", "", "possible") in rows
+    both = replace(run, hosts=(load("a", steal_unseen=True), load("b", "server", steal_unseen=True)))
+    sentence = bottleneck(both, SETUPS)
+    assert f"hypervisor of b ({UNSEEN})" in sentence and "steal (" not in sentence
+    # beside another possible cause, and below the cause
+    assert f"hypervisor of a ({UNSEEN})" in bottleneck(replace(run, sockets=()), SETUPS)
+    full = examined_bottleneck(replace(run, hosts=(run.hosts[0], BUSY_RECEIVER)), SETUPS)[1]
+    assert full[0].verdict == "cause" and "hypervisor of a" in {one.limit for one in full}
+
+
+def test_cpu_ready_of_a_watched_esxi_host_shows_what_steal_does_not() -> None:
+    hypervisor = load("esxi", "observer", machines=(Machine("vm a", 0.5, None, ready=0.0, end="a"),))
+    run = result(hosts=(load("a", steal_unseen=True), load("b", "server"), hypervisor), sockets=(FREE_CWND,))
+    assert "hypervisor of a (" not in bottleneck(run, SETUPS)
+
+
 @pytest.mark.parametrize(
     ("run", "rows"),
     [

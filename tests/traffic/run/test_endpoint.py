@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -17,7 +18,7 @@ from nictop.traffic.generators.intervals import ErrorMessage, GeneratorInfo, Int
 from nictop.traffic.generators.iperf3 import iperf3_output
 from nictop.traffic.run.endpoint import RunEnd, socket_figures, socket_retransmits
 from nictop.traffic.run.host import RunHost
-from tests.model.hosts import HELLO, counters, link_counters
+from tests.model.hosts import HELLO, PLATFORM, counters, inventory, link_counters
 from tests.support.arbitrary import arbitrary
 from tests.support.sources import ScriptedSource, session_of
 from tests.traffic.plans import PLAN, captured, tools
@@ -202,6 +203,19 @@ def test_host_load_covers_the_measured_seconds() -> None:
     assert full.cpu == 0 and parts == pytest.approx((0.95, 0.8, 0.05, 0.0, 0.1))
     assert load.busy_cpus == load.full and short.busy_cpus == ()
     assert (load.send_drops, load.backlog_drops, load.threads) == (0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("hypervisor", "before", "unseen"), [("kvm", 0, True), ("kvm", 1, False), ("vmware", 0, True), (None, 0, False)]
+)
+def test_a_guest_without_steal_since_boot_may_not_be_shown_it(
+    hypervisor: str | None, before: int, unseen: bool
+) -> None:
+    records = [ticks(time, (int(time) * 50, int(time) * 50, 0, before)) for time in (10.0, 12.0)]
+    platform = replace(PLATFORM, hypervisor=hypervisor)
+    guest = replace(SNAPSHOT, inventory=replace(inventory(), platform=platform))
+    load = host_load("b", "server", records, (0.0, 2.0), offset=10.0, snapshot=guest, bits_per_second=1e9)
+    assert load.busy is not None and load.busy.steal == 0 and load.steal_unseen is unseen
 
 
 def test_send_drops_and_backlog_drops() -> None:
