@@ -16,18 +16,25 @@ from nictop.rules.subjects import link_finding
 
 KINDS_ABOVE_A_NIC = ("bridge", "bond", "team", "vlan")
 """Kinds of links that carry the addresses of the NIC below them."""
+WHY = (
+    "Frames larger than the receiver's MTU may be dropped without a message: then ping and SSH work, and large "
+    "transfers hang. Some NICs receive them, such as virtio; a path test shows it (nictop path)."
+)
 Member = tuple[HostFacts, Link, str]
 
 
 @pair_rule("link and path", "warning", yields_to=("vf_mtu_exceeds_the_port",), uses=("addresses",))
 def mtu_differs_in_one_subnet(hosts: Sequence[HostFacts]) -> Outcomes:
-    """Two watched hosts in one subnet have different MTUs: large frames of one host do not reach the other.
+    """Two watched hosts in one subnet have different MTUs: large frames of one host may not reach the other.
 
     nictop compares links of different hosts whose addresses are in the same subnet, if a NIC carries both and both have
     a carrier. Not compared: bridges used only by containers or virtual machines, point-to-point and link-local
     addresses. TCP negotiates the smaller size; UDP, and traffic through a router, do not.
 
-    Sources: esnet/iperf#955; iperf FAQ.
+    Whether a NIC receives frames above its MTU depends on its driver: virtio-net does, as its buffers are not smaller
+    than 1518 bytes, or of any size. A path test measures it (nictop path).
+
+    Sources: esnet/iperf#955; iperf FAQ; drivers/net/virtio_net.c (add_recvbuf_small, receive_mergeable).
     """
     done = set()
     for network, members in _networks(hosts).items():
@@ -50,8 +57,7 @@ def mtu_differs_in_one_subnet(hosts: Sequence[HostFacts]) -> Outcomes:
                     Evidence(f"MTU on {other_host.name}", f"{usual}, {other.name}", f"ip link show dev {other.name}"),
                     Evidence("common subnet", network, "RTM_GETADDR"),
                 ),
-                why="Frames larger than the receiver's MTU are dropped without a message. Small packets pass: ping and "
-                "SSH work, large transfers hang.",
+                why=WHY,
                 fixes=(*mtu_fixes(host, link, usual), *_on_the_other(other, link.mtu)),
             )
 
