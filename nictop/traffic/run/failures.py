@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.text.terminal import clean
+from nictop.model.text.words import count_noun
 from nictop.probe.records import FilterChain, Firewalls
 from nictop.rules.fixes.commands import shell_quote
 from nictop.traffic.plan.plan import RunPlan
@@ -88,6 +89,8 @@ class ExaminedCauses:
 
     excluded: tuple[str, ...] = ()
     remaining: tuple[str, ...] = ()
+    arrived: int = 0
+    """Packets of TCP to the port that the path test saw come in at the server, before its firewall."""
 
 
 def kind_of(text: str, seconds: float) -> Kind:
@@ -167,10 +170,15 @@ def causes_text(
             remaining.append(f"a firewall on {host}")
         else:
             excluded.append(f"firewall of {host} ({hook})")
-    remaining.append("a firewall between the hosts")
+    if not examined.arrived:
+        remaining.append("a firewall between the hosts")
+    elif kind == "timeout":  # one on the way back would report to the server that it rejects
+        remaining.append("a firewall between the hosts on the way back")
     if kind == "prohibited":
         remaining.append("a prohibit route of a router")
     excluded += examined.excluded
+    if examined.arrived:
+        excluded.append(f"a firewall on the way to {server} ({count_noun(examined.arrived, 'packet')} arrived there)")
     remaining += examined.remaining
     ruled_out = f"; excluded: {', '.join(excluded)}" if excluded else ""
     return f"; possible: {', '.join(remaining)}{ruled_out}"

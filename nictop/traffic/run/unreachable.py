@@ -78,7 +78,15 @@ def examined(log: RunLog) -> ExaminedCauses:
                 remaining.append(f"rp_filter on {host}")
             else:
                 excluded.append(f"rp_filter of {host} ({path.rp_filter})")
-    return ExaminedCauses(tuple(excluded), tuple(remaining))
+    return ExaminedCauses(tuple(excluded), tuple(remaining), _arrived_at_the_server(log))
+
+
+def _arrived_at_the_server(log: RunLog) -> int:
+    """Packets of TCP to the port of the run that the path test saw there."""
+    listener = log.path_test.result.directions[0].listener if log.path_test is not None else None
+    if listener is None or listener.port != log.plan.port:
+        return 0
+    return sum(one.packets for one in listener.arrived or () if one.protocol == "tcp")
 
 
 def link_down(log: RunLog) -> str:
