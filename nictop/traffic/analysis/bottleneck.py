@@ -73,22 +73,24 @@ def examined_bottleneck(
         found = replace(found, possible=(*found.possible, *unseen))
     rate = packets_text(result, flow).removeprefix(", at ") if found.cause is None else ""
     retransmits = path_limits.retransmitted(result, flow)
-    hint = path_limits.tunnel_hint(result, flow, nics)
-    rows = limit_rows(replace(found, possible=(*found.possible, *_more_rows(found, rate, retransmits, hint))))
-    return _sentence(found, rate, retransmits, hint), rows
+    more = tuple(_more_possible(found, retransmits, path_limits.tunnel_hint(result, flow, nics)))
+    rates = (Phrase("packet rate", f" ({rate})"),) if rate else ()
+    rows = limit_rows(replace(found, possible=(*found.possible, *rates, *more)))
+    return _sentence(found, rate, retransmits, more), rows
 
 
-def _sentence(found: Judgement, rate: str, retransmits: str, hint: Phrase | None) -> str:
-    text = str(found.cause) if found.cause is not None else undetermined_text(found, rate)
-    if retransmits and "retransmits" not in text:
+def _sentence(found: Judgement, rate: str, retransmits: str, more: tuple[Phrase, ...]) -> str:
+    """`more`: what is possible beside the limits. Retransmits of which a limit gives the figures are a fact."""
+    if found.cause is None:
+        return undetermined_text(replace(found, possible=(*found.possible, *more)), rate)
+    text = str(found.cause)
+    if retransmits and not any(retransmits in str(one) for one in more) and "retransmits" not in text:
         text += f"; {retransmits}"
-    return f"{text}; possible: {hint}" if hint is not None else text
+    return f"{text}; possible: {', '.join(map(str, more))}" if more else text
 
 
-def _more_rows(found: Judgement, rate: str, retransmits: str, hint: Phrase | None) -> Iterator[Phrase]:
-    """What the sentence says beside the limits."""
-    if rate:
-        yield Phrase("packet rate", f" ({rate})")
+def _more_possible(found: Judgement, retransmits: str, hint: Phrase | None) -> Iterator[Phrase]:
+    """Losses that no limit names, and what to try."""
     causes = () if found.cause is None else (found.cause,)
     if retransmits and not any("retransmits" in str(one) for one in (*causes, *found.possible, *found.excluded)):
         yield Phrase("losses", f" ({retransmits})")

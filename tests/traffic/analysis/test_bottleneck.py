@@ -179,7 +179,8 @@ def test_the_table_says_no_less_than_the_sentence() -> None:
     run = result(flows=many, sockets=(replace(FULL_CWND, rtt=20_000),), hosts=(BUSY_SENDER, BUSY_RECEIVER))
     sentence, limits = examined_bottleneck(run, SETUPS)
     shares = [one for one in limits if "retransmit" in f"{one.limit} {one.value}"]
-    assert sentence.endswith(" of segments retransmitted") and len(shares) == 1 and shares[0].verdict == "possible"
+    assert sentence.endswith(f"; possible: losses ({shares[0].value})")
+    assert len(shares) == 1 and shares[0].verdict == "possible"
 
 
 def test_a_run_without_a_rate_has_no_limits() -> None:
@@ -566,10 +567,10 @@ def test_few_losses_are_no_cause() -> None:
 def test_losses_whose_limit_is_below_the_rate_are_only_counted() -> None:
     """Independent losses would allow 1.87 of the measured 5 Gb/s."""
     sentence = bottleneck_with_losses(6250)
-    assert sentence.startswith(ALL_EXCLUDED) and "limit 1.87" not in sentence
-    assert sentence.endswith("; 0.14 % of segments retransmitted")
+    assert sentence.startswith(ALL_EXCLUDED.partition(";")[0]) and "limit 1.87" not in sentence
+    assert ", losses (0.14 % of segments retransmitted); excluded: " in sentence
     dropping = bottleneck_with_losses(6250, hosts=(IDLE[0], replace(IDLE[1], ring_drops=400)))
-    assert dropping.startswith("not determined; possible: drops: 400 received by the NIC of b; ")
+    assert dropping.startswith("not determined; possible: drops: 400 received by the NIC of b, losses (")
 
 
 def test_limit_below_the_rate_is_not_shown() -> None:
