@@ -84,22 +84,39 @@ def delay_text(result: Result) -> str:
     if loaded <= SMALL_FACTOR * idle:
         return "no queue builds up"
     added = loaded - idle
+    full = _full_cpu(result)
     known = [one for one in result.sockets if one.rtt is not None]
     slowest = max(known, key=lambda one: one.rtt or 0, default=None)
-    rtt = (slowest.rtt or 0) / 1e6 if slowest is not None else None
-    idle_rtt = max(0.0, idle - (figures.floor or 0.0))  # the rest of the idle latency is that of the generator
-    if rtt is not None and slowest is not None and rtt - idle_rtt >= QUEUE_SHARE * added:
+    if slowest is None or slowest.rtt is None:
+        return f"cause not determined{f' ({full})' if full else ''}"
+    rtt = slowest.rtt / 1e6
+    least, most = _grown(rtt, idle, figures.floor)
+    if least >= QUEUE_SHARE * added:
         rate = max((flow.goodput or 0.0 for flow in result.flows if flow.sender == slowest.host), default=0.0)
-        size = f", about {units.bytes_(rate / 8 * added)}" if rate else ""
-        return f"packets wait in a queue (bufferbloat{size})"
-    full = [
+        size = f", about {units.bytes_(rate / 8 * min(added, least))}" if rate else ""
+        more = f", or for a CPU ({full})" if full else ""
+        return f"packets wait in a queue (bufferbloat{size}){more}"
+    short = f"round-trip time of the bulk flow {units.duration(rtt)}"
+    if most >= QUEUE_SHARE * added:
+        return f"cause not determined: packets wait in a queue, or processes for a CPU ({full or short})"
+    return f"processes wait for a CPU, not packets in a queue ({full or short})"
+
+
+def _grown(rtt: float, idle: float, floor: float | None) -> tuple[float, float]:
+    """By how much the round-trip time has grown, at least and at most. The idle one is the idle latency without that of
+    the generator: anything up to it if that was not measured, or was longer over loopback, as on a busy CPU."""
+    if floor is None or floor >= idle:
+        return rtt - idle, rtt
+    return rtt - (idle - floor), rtt - (idle - floor)
+
+
+def _full_cpu(result: Result) -> str:
+    """The first full CPU of an end: softirq and processes wait there, and acknowledgements with them; "": none."""
+    full = (
         f"CPU {one.cpu} on {clean(load.host)} {units.percentage(one.busy)} busy"
         for load in result.hosts
         if load.role != "observer"
         for one in load.busy_cpus
         if one.busy >= BUSY_CPU_SHARE
-    ]
-    if rtt is None:
-        return f"cause not determined{f' ({full[0]})' if full else ''}"
-    short = f"round-trip time of the bulk flow {units.duration(rtt)}"
-    return f"processes wait for a CPU, not packets in a queue ({full[0] if full else short})"
+    )
+    return next(full, "")
