@@ -11,7 +11,13 @@ from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.managers.configuration import LinkConfiguration
 from nictop.model.managers.link_managers import LinkManager, is_managed, link_manager
 from nictop.model.managers.networkmanager_states import ip_settings_text
-from nictop.model.managers.profile_match import TYPES_OF_DEVICE, ProfileMatch, ProfileMatches, is_generated_default
+from nictop.model.managers.profile_match import (
+    TYPES_OF_DEVICE,
+    ProfileMatch,
+    ProfileMatches,
+    is_generated_default,
+    is_in_memory,
+)
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.words import Tone, absence_reason, count_noun, is_esxi
 from nictop.probe.records import Inventory, Link, ManagedDevice, NetworkManagerConfiguration, Profile
@@ -108,8 +114,8 @@ def _origin(profile: Profile) -> tuple[str, Tone]:
         return "auto-generated, in memory", "warn"
     if profile.volatile:
         return "in memory, deleted on deactivation", "warn"
-    if profile.filename is None:
-        return "in memory, lost on reboot", "warn"
+    if is_in_memory(profile):
+        return "in memory, lost on reboot" if profile.filename is None else "in /run, lost on reboot", "warn"
     if profile.unsaved:
         return "on disk, with unsaved changes in memory", "warn"
     return "on disk", "good"

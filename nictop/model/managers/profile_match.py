@@ -45,6 +45,8 @@ TYPES_OF_DEVICE = {
 """NM_DEVICE_TYPE_* → values of ``connection.type`` that such a device accepts; unknown for other types."""
 MULTI_CONNECT_MULTIPLE = 3
 """``connection.multi-connect``: may be active on several devices at once."""
+RUN_PROFILES = "/run/NetworkManager/system-connections/"
+NETPLAN_PROFILES = RUN_PROFILES + "netplan-"
 GENERATED_PRIORITY = -999
 AUTOCONNECT_OFF = "is not activated automatically: connection.autoconnect is no"
 DISCONNECTED_MANUALLY = "is not activated: the device was disconnected manually"
@@ -229,6 +231,13 @@ def is_disconnected_by_user(device: ManagedDevice) -> bool:
     """After ``nmcli device disconnect`` or ``nmcli con down``: the device stays disconnected until a user connects
     it."""
     return not device.autoconnect or (device.state == DISCONNECTED and device.reason == USER_REQUESTED)
+
+
+def is_in_memory(profile: Profile) -> bool:
+    """Without a copy on disk that is in use: made or changed by ``nmcli con add/mod --temporary``, or generated.
+    NetworkManager keeps such a profile in /run; netplan writes its own ones there at each boot."""
+    name = profile.filename or RUN_PROFILES
+    return name.startswith(RUN_PROFILES) and not name.startswith(NETPLAN_PROFILES)
 
 
 def is_generated_default(profile: Profile) -> bool:

@@ -1,20 +1,23 @@
-"""What to know before a NetworkManager profile is modified: it may be active on several NICs, or made by netplan.
+"""What to know before a NetworkManager profile is modified: it may be active on several NICs, made by netplan, or in
+memory only.
 
-Reads nothing. nm-settings-nmcli(5): connection.multi-connect; Ubuntu Core documentation, "NetworkManager and netplan";
-lxc-android-config!128: NetworkManager of Ubuntu 24.04 stores profiles in /etc/netplan.
+Reads nothing. nmcli(1): connection modify saves to disk without --temporary; nm-settings-nmcli(5):
+connection.multi-connect; Ubuntu Core documentation, "NetworkManager and netplan"; lxc-android-config!128:
+NetworkManager of Ubuntu 24.04 stores profiles in /etc/netplan.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from nictop.model.managers.profile_match import NETPLAN_PROFILES, is_in_memory
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import Command
 from nictop.rules.host import HostFacts, once_per_host
 
 MAX_NAMES = 4
-NETPLAN_FILES = "/run/NetworkManager/system-connections/netplan-"
 NETPLAN_NOTE = "netplan made the profile: if /etc/netplan does not have the new value afterwards, set it there too."
+MEMORY_NOTE = "The profile is in memory only: this saves it to disk, and the undo commands leave it there."
 
 
 def with_profile_notes(host: HostFacts, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
@@ -32,8 +35,10 @@ def _notes(host: HostFacts) -> dict[str, str]:
     for profile in host.profiles.profiles:
         names = host.profiles.active_on.get(profile.uuid, ())
         notes = [_shared_note(names)] if len(names) > 1 else []
-        if (profile.filename or "").startswith(NETPLAN_FILES):
+        if (profile.filename or "").startswith(NETPLAN_PROFILES):
             notes.append(NETPLAN_NOTE)
+        if is_in_memory(profile):
+            notes.append(MEMORY_NOTE)
         if notes:
             found[profile.uuid] = " ".join(notes)
     return found

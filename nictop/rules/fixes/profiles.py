@@ -85,7 +85,7 @@ def rename(host: HostFacts, link: Link, profile: Profile, *, static: bool) -> Fi
     lines = [command("nmcli", "con", "mod", *which, *settings)]
     undo = [command("nmcli", "con", "mod", *which, *before)]
     if not static:
-        note = "Saves the profile to disk. The link stays up, with the same addresses."
+        note = "The link stays up, with the same addresses."
         return Fix("here", f"Rename the profile to {name}", tuple(lines), True, tuple(undo), note)
     lines.append(command("nmcli", "con", "mod", *which, *static_settings(link)))
     lines.append(command("nmcli", "con", "up", *which))

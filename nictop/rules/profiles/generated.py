@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from nictop.model.managers.networkmanager_states import ACTIVATED, DISCONNECTED, FAILED, UNAVAILABLE, UNMANAGED
-from nictop.model.managers.profile_match import is_disconnected_by_user
+from nictop.model.managers.profile_match import is_disconnected_by_user, is_in_memory
 from nictop.probe.records import Link, ManagedDevice, NetworkManager, Profile
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import shell_quote
@@ -32,6 +32,10 @@ from nictop.rules.subjects import link_finding
 
 FAMILY: Family = "profiles and names"
 GENERATED_NAME = re.compile(r"Wired connection \d{1,4}")
+TEMPORARY = (
+    " It is in /run only, from `nmcli con add` or `mod` with --temporary: a reboot deletes it, or brings back the copy "
+    "on disk."
+)
 Case = tuple[Link, ManagedDevice, Profile]
 
 
@@ -184,13 +188,14 @@ def _activate_own(host: HostFacts, link: Link, generated: Profile, own: Profile)
     uses=("networkmanager",),
 )
 def profile_still_called_wired_connection(host: HostFacts) -> Outcomes:
-    """A saved profile still has its auto-generated name, such as "Wired connection 1".
+    """A profile of yours still has its auto-generated name, such as "Wired connection 1".
 
     The name does not identify the NIC, and the number differs from machine to machine: nmcli con mod with the
     interface's name finds no profile.
 
-    Detected by the name of a saved profile that is active on a NIC, or is the first that matches it. The flag
-    NM_GENERATED was cleared when the profile was edited. A profile with the flag is reported by profile_is_generated.
+    Detected by the name of a profile that is active on a NIC, or is the first that matches it. The flag NM_GENERATED
+    was cleared when the profile was edited. A profile with the flag is reported by profile_is_generated. A temporary
+    profile (nmcli con add or mod with --temporary) is in /run only, and lost on reboot.
 
     Source: NetworkManager src/core/devices/nm-device-ethernet.c new_default_connection.
     """
@@ -198,13 +203,15 @@ def profile_still_called_wired_connection(host: HostFacts) -> Outcomes:
         profile = _profile_of(host, link)
         if profile is None or profile.generated or GENERATED_NAME.fullmatch(profile.id) is None:
             continue
+        temporary = is_in_memory(profile)
         yield link_finding(
             "info",
             host,
             link,
-            f"saved profile is still named {quoted_name(profile.id)}",
+            f"{'temporary' if temporary else 'saved'} profile is still named {quoted_name(profile.id)}",
             evidence=(*profile_evidence(profile), address_evidence(link)),
-            why=f"{_nmcli_effect(host, link)} The name does not show which NIC the profile is for.",
+            why=f"{_nmcli_effect(host, link)} The name does not show which NIC the profile is for."
+            f"{TEMPORARY if temporary else ''}",
             fixes=(own_name(host, link, profile),),
         )
 

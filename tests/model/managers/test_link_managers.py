@@ -114,6 +114,21 @@ def test_profile_panel_of_a_link() -> None:
     assert '"ens192" is bound to ens192' in others
 
 
+@pytest.mark.parametrize(
+    ("file", "storage"),
+    [
+        ("/etc/NetworkManager/system-connections/a.nmconnection", "on disk, with unsaved changes in memory"),
+        ("/run/NetworkManager/system-connections/a.nmconnection", "in /run, lost on reboot"),
+    ],
+)
+def test_a_temporary_profile_is_not_on_disk(file: str, storage: str) -> None:
+    profiles = {"11111111-1111-4111-8111-111111111111": {"filename": file, "unsaved": True}}
+    host = host_facts({"base": "kvm-guest", "networkmanager": {"profiles": profiles}})
+    assert ("Active profile", "Storage", storage) in facts(
+        profile_sections(host.links_by_name["enp1s0"], host.snapshot)
+    )
+
+
 def test_a_host_lists_profiles_that_fit_no_device() -> None:
     stray = {"id": HOSTILE, "interface_name": "ens37"}
     host = host_facts({"base": "vmware-guest", "networkmanager": {"profiles": {"u-u": stray}}})

@@ -51,6 +51,12 @@ def test_other_changes_have_no_note(names: tuple[str, ...], argv: tuple[str, ...
     assert noted(host(*names), *argv) == "Old."
 
 
+@pytest.mark.parametrize("filename", [None, "/run/NetworkManager/system-connections/a.nmconnection"])
+def test_a_profile_in_memory_is_saved_and_stays_on_disk(filename: str | None) -> None:
+    note = noted(host("enp1s0", filename=filename), "nmcli", "con", "mod", "uuid", UUID, "ipv4.method", "manual")
+    assert note == ("The profile is in memory only: this saves it to disk, and the undo commands leave it there. Old.")
+
+
 def test_a_profile_of_netplan() -> None:
     facts = host("enp1s0", filename="/run/NetworkManager/system-connections/netplan-enp1s0.nmconnection")
     note = noted(facts, "nmcli", "con", "mod", "uuid", UUID, "ipv4.method", "manual")
