@@ -51,6 +51,8 @@ class HostLoadView:
     queues: tuple[QueueShare, ...] = ()
     """All queues of the NIC in the last window with packets; (): not counted, or a stored result, which has the busiest
     one only (`carrying`)."""
+    is_of_run: bool = True
+    """The newest window lies in the run; else it began before the first byte, or there is none yet."""
 
 
 class HostWatch:
@@ -66,9 +68,11 @@ class HostWatch:
         self._packets = SampleBuffer[Packets]()
         self._carrying = SampleBuffer[CarryingQueue]()
         self._queues: tuple[QueueShare, ...] = ()
+        self._is_of_run = False
 
-    def advance(self, axis: float) -> None:
-        """Add the records since the last call. `axis`: start of the axis, seconds of this machine's CLOCK_MONOTONIC."""
+    def advance(self, axis: float, begin: float) -> None:
+        """Add the records since the last call. `axis`: start of the axis, seconds of this machine's CLOCK_MONOTONIC;
+        `begin`: time of the first byte on the axis."""
         offset = self.host.offset.seconds + axis
         if self._offset is not None and abs(offset - self._offset) > MIN_SHIFT_SECONDS:
             for series_buffer in (self._series, self._packets, self._carrying):
@@ -80,6 +84,7 @@ class HostWatch:
             if opened is None or record.time < opened.time:  # the first one, or the host was rebooted
                 self._opened = record
             elif record.time - opened.time >= MIN_CPU_WINDOW_SECONDS:
+                self._is_of_run = opened.time - offset >= begin - MIN_SHIFT_SECONDS
                 self._close(opened, record, offset)
                 self._opened = record
 
@@ -104,7 +109,7 @@ class HostWatch:
         window = snapshot_between(snapshot, opened, record)
         queues = chosen_queues(window, self._ifindex)
         self._carrying.add(carrying_queue(window, queues, time))
-        self._queues = queue_shares(queues) or self._queues
+        self._queues = (queue_shares(queues) or self._queues) if self._is_of_run else ()
 
     def view(self, final: HostLoadView | None = None) -> HostLoadView:
         """The current view. `final`: view of the same host in the result, whose series are the final ones."""
@@ -117,6 +122,7 @@ class HostWatch:
             (final.carrying if final is not None else ()) or self._carrying.all,
             final.load if final is not None else None,
             self._queues,
+            self._is_of_run,
         )
 
 

@@ -180,7 +180,7 @@ class LiveRun:
         now = clock.monotonic() if now is None else now
         if self._axis is not None:
             for load in self._host_watches:
-                load.advance(self._axis)
+                load.advance(self._axis, -float(self.plan.omit))
         if self._result is not None:
             return self._final_view(self._result)
         if self._ceiling is None and self.plan.has_bulk:
@@ -289,8 +289,15 @@ def _newest_sample(view: RunView) -> RunSample:
     return RunSample(
         view.seconds,
         tuple(FlowSample(flow, _arrived_so_far(flow), _sent_so_far(flow, view.plan)) for flow in view.flows),
-        tuple(HostSample(host, _last(host.series), _packets_so_far(host), _last(host.carrying)) for host in view.hosts),
+        tuple(map(_newest_host_sample, view.hosts)),
     )
+
+
+def _newest_host_sample(host: HostLoadView) -> HostSample:
+    """Nothing before the first window that lies in the run: an idle NIC beside its goodput would be taken for its."""
+    if not host.is_of_run:
+        return HostSample(host, None, None, None)
+    return HostSample(host, _last(host.series), _packets_so_far(host), _last(host.carrying))
 
 
 def _last(points: Sequence[TimedT]) -> TimedT | None:

@@ -94,6 +94,7 @@ class TrafficController:
         """Why it ended before its end, or did not start; "": it did."""
         self.notes: list[str] = []
         self._live, self._stopped_at, self._answer = None, None, None
+        self._view: RunView | None = None
 
     # ---------------------------------------------------------------------------------------------- start and end
 
@@ -206,6 +207,7 @@ class TrafficController:
             self.began, self.began_at, self.wanted, self.path_test = event, monotonic(), None, None
             self.stages = []
             self._live = LiveRun(event.step.plan, session.hosts)
+            self.publish()  # at once: `began` and the view are of one step
         elif isinstance(event, PauseStarted):
             self._enter(f"pause {event.seconds:g} s")
         elif isinstance(event, ChangeRequired):
@@ -262,8 +264,8 @@ class TrafficController:
         return self._answer is not None and not self._answer.done()
 
     def view(self) -> RunView | None:
-        """The step that runs now, or ran last."""
-        return None if self._live is None else self._live.view(self._stopped_at)
+        """The step that runs now, or ran last, as last published: all that is drawn of it is from one reading."""
+        return self._view
 
     @property
     def seconds_left(self) -> float | None:
@@ -282,4 +284,5 @@ class TrafficController:
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
+        self._view = None if self._live is None else self._live.view(self._stopped_at)
         self.changed.publish()

@@ -229,6 +229,27 @@ def test_packets_and_drops_of_the_chosen_nic() -> None:
     assert [one.time for one in view.packets] == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("omit", [0, 1])
+def test_newest_values_of_a_host_are_of_the_run(omit: int) -> None:
+    """A window that began before the first byte is not told beside the goodput of the test."""
+    begin = AXIS_START - omit
+    idle = [counters(begin - 2.3 + number, packets=7) for number in range(3)]
+    watched = host("a", [*idle, counters(begin + 0.7, user=70, packets=7000)])
+    live = live_run(replace(PLAN, omit=omit), a=watched)
+    report(live, "b", interval(0.5, omitted=bool(omit)), late=0.0)
+    early = live.view(begin + 0.8)
+    newest = sample_at(early).hosts[0]
+    assert not early.hosts[0].is_of_run and early.hosts[0].queues == ()
+    assert (newest.busy, newest.packets, newest.carrying) == (None, None, None)
+    watched.session.process(Line(counters=counters(begin + 1.7, user=170, packets=17_000)), begin + 1.7)
+    view = live.view(begin + 1.8)
+    newest = sample_at(view).hosts[0]
+    assert view.hosts[0].is_of_run and newest.carrying is not None
+    assert newest.packets is not None and newest.packets.received == pytest.approx(10_000)
+    assert newest.busy is not None and newest.busy.user == pytest.approx(1.0, abs=0.01)
+    assert sample_at(live_run(a=host("a")).view(begin)).hosts[0].busy is None
+
+
 def test_host_series_move_with_the_axis() -> None:
     one = host("a", [counters(AXIS_START + number, packets=1000 * number) for number in range(3)])
     live = live_run(a=one)

@@ -69,28 +69,36 @@ class RunScreen(RunPage):
         self._shown_change: ChangeRequired | None = None
 
     def on_mount(self) -> None:
-        self.subscribe(self.nictop.traffic.changed, self._update, now=True)
+        self.subscribe(self.nictop.traffic.changed, self._update)
+        self._update_keys()
+        self._draw_soon()
         self.set_interval(RUN_COUNTDOWN_SECONDS, self._tick, name="run")
 
     def _update(self) -> None:
+        """Drawn at once, as the frame is: both tell the same reading of the test on every frame of the terminal."""
+        self._update_keys()
+        if self.in_sight:
+            self.draw()
+            self._ask_for_change()
+
+    def _update_keys(self) -> None:
         """The footer is laid out again only for other keys: that costs more than the chart."""
         traffic = self.nictop.traffic
         keys = (traffic.running, len(traffic.results) > 1)
-        if keys != self._keys:
-            if keys[0] != self._keys[0]:
-                self._ended_at = None if keys[0] or self._is_stopped else self._clock()
-                self._is_stopped = False
-            if self._keys[0] and not traffic.running and len(set_up_points(traffic.results)) > 1:
-                self.show_points(True)
-            self._keys = keys
-            self.refresh_bindings()
-        if self.in_sight:
-            self._draw_soon()
-            self._ask_for_change()
+        if keys == self._keys:
+            return
+        if keys[0] != self._keys[0]:
+            self._ended_at = None if keys[0] or self._is_stopped else self._clock()
+            self._is_stopped = False
+        if self._keys[0] and not traffic.running and len(set_up_points(traffic.results)) > 1:
+            self.show_points(True)
+        self._keys = keys
+        self.refresh_bindings()
 
     def _tick(self) -> None:
-        if self.nictop.traffic.running and self.in_sight:
-            self._draw_soon()
+        """Time passes, also if nothing is measured: the frame shows that too when this page is not in sight."""
+        if self.nictop.traffic.running:
+            self.nictop.traffic.publish()
 
     def on_screen_resume(self) -> None:
         if self.is_open:

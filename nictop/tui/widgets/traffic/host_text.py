@@ -45,8 +45,9 @@ def host_label(one: HostLoadView, plan: RunPlan) -> str:
 
 
 def cpu_text(busy: Busy | None) -> Part:
+    """Of all CPUs; ``CPU –`` where no window of the run has been measured: n/a is what a driver does not support."""
     if busy is None:
-        return (("CPU n/a", "dim"),)
+        return ((f"CPU {units.UNKNOWN}", "dim"),)
     share = busy.total / busy.cores if busy.cores else 0.0
     return (("CPU ", "dim"), (f"{100 * share:3.0f} %", "title"), (f" of {busy.cores}", "dim"))
 

@@ -47,7 +47,7 @@ def _host_lines(run_view: RunView, one: HostLoadView, width: int, rows: int, gly
     title = _title(host_label(one, run_view.plan), count, width, glyphs)
     lines: list[SpanLine] = [((shown(f" {title}", width, glyphs), "title"),)]
     if not queues:
-        return [*lines, ((shown("   no packets counted per queue", width, glyphs), "dim"),)]
+        return [*lines, ((shown(f"   {_why_none(run_view, one)}", width, glyphs), "dim"),)]
     listed = queues if not others and len(queues) < rows else _busiest(queues, max(1, rows - 2))
     lines += [_bar_line(queue, count, width, glyphs) for queue in listed]
     rest = count - len(listed)
@@ -67,10 +67,18 @@ def _title(label: str, count: int, width: int, glyphs: Glyphs) -> str:
     return next((title for title in (long, short) if cells(glyphs.text(title)) < width), counted)
 
 
+def _why_none(run_view: RunView, one: HostLoadView) -> str:
+    """Why no queue of the host has a bar."""
+    is_early = run_view.result is None and not one.is_of_run
+    return "not measured yet" if is_early else "no packets counted per queue"
+
+
 def _queues_of(one: HostLoadView) -> tuple[Sequence[QueueShare], int]:
     """The queues whose share is known, and the number of the others."""
     if one.queues:
         return one.queues, 0
+    if not one.is_of_run and one.load is None:
+        return (), 0
     last = next((window for window in reversed(one.carrying) if window.queue is not None), None)
     if last is None or last.queue is None:
         return (), 0
@@ -136,7 +144,8 @@ class RunQueues(RunLines):
     """`draw_queue_bars` of a run."""
 
     def shown_of(self, run_view: RunView) -> tuple[object, ...]:
-        return tuple((one.host, one.queues, one.carrying) for one in run_view.hosts)
+        has_result = run_view.result is not None
+        return tuple((one.host, one.queues, one.carrying, has_result, one.is_of_run) for one in run_view.hosts)
 
     def draw(self, run_view: RunView, width: int, rows: int) -> list[SpanLine]:
         return draw_queue_bars(run_view, width, rows, glyphs=self.glyphs)

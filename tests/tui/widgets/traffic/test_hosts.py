@@ -82,7 +82,15 @@ def test_the_values_are_those_under_the_cursor() -> None:
     shown = run_view(flow(steady(1e9)), hosts=hosts)
     assert "CPU   3 % of 4" in text(draw_hosts(shown, View(cursor=2.5), 80, 2))[0]
     assert "CPU  10 % of 4" in text(draw_hosts(shown, View(), 80, 2))[0]
-    assert "CPU n/a" in text(draw_hosts(shown, View(cursor=-3.0), 80, 2))[0]
+    assert "CPU –" in text(draw_hosts(shown, View(cursor=-3.0), 80, 2))[0]
+
+
+def test_cpu_time_that_is_not_measured_yet_is_not_said_to_be_unsupported() -> None:
+    """n/a is for what a driver does not support."""
+    hosts = (HostLoadView("client", "a", "ens4"), HostLoadView("server", "b", "ens4"))
+    for rows in (2, 4, 10):
+        lines = text(draw_hosts(run_view(flow(steady(1e9)), hosts=hosts), View(), 120, rows))
+        assert "CPU –" in lines[0] and "n/a" not in "".join(lines), rows
 
 
 def test_of_a_finished_run_the_measured_seconds_are_shown() -> None:

@@ -42,6 +42,18 @@ def test_the_title_says_what_the_shares_are_of_before_the_number_of_queues() -> 
     assert text(with_queues(0.75, 0.25), 30)[2].rstrip() == " RX b:ens4 · last reading"
 
 
+def test_before_the_first_window_of_the_run_nothing_is_said_about_what_is_counted() -> None:
+    ends = host("a", "client", steady(0.1)), host("b", "server", steady(0.1))
+    hosts = tuple(replace(one, is_of_run=False) for one in ends)
+    lines = text(run_view(flow(steady(1e9)), hosts=hosts))
+    assert [line.rstrip() for line in lines] == [
+        " TX a:ens4",
+        "   not measured yet",
+        " RX b:ens4",
+        "   not measured yet",
+    ]
+
+
 def test_a_queue_that_carries_nearly_everything_is_marked() -> None:
     styles = [line[1][1] for line in draw_queue_bars(with_queues(0.9, 0.1), 36, 20)[3:]]
     assert styles == ["warn", "in"]

@@ -1,0 +1,54 @@
+"""The page of a running test and the frame around it tell one reading of it."""
+
+from __future__ import annotations
+
+import re
+from time import monotonic
+
+import pytest
+
+from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.live.run_view import LiveRun
+from nictop.traffic.run.events import IntervalMeasured
+from nictop.tui.controllers.traffic import TrafficController
+from nictop.tui.screens.traffic.run import RunScreen
+from nictop.tui.widgets.base.line_view import LineView
+from tests.support.screen import WIDE, Screen, live_screen, wait_until
+from tests.traffic.plans import PLAN
+
+RATE = re.compile(r"\d+ Mb/s")
+TIME = re.compile(r"\d+ of \d+ s")
+
+
+def told(screen: Screen, widget: str) -> tuple[list[str], list[str]]:
+    """Rates and times in the lines of a widget."""
+    lines = screen.app.screen.query_one(widget, LineView).lines
+    text = " ".join(part for line in lines for part, _ in line)
+    return RATE.findall(text), TIME.findall(text)
+
+
+def measure(live: LiveRun, end: float, rate: float) -> None:
+    event = IntervalMeasured("b", end, Interval(end - 0.5, end, rate, False), "server")
+    live.process(event, now=monotonic())
+
+
+async def test_the_frame_and_the_title_tell_one_reading_of_a_running_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reading of a host draws the frame again, between two redraws of the page."""
+    monkeypatch.setattr(TrafficController, "running", property(lambda self: True))
+    async with live_screen(WIDE) as screen:
+        traffic = screen.nictop.traffic
+        live = traffic._live = LiveRun(PLAN, {})
+        measure(live, 1.5, 302e6)
+        traffic.publish()
+        screen.app.push_screen(RunScreen())
+        await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
+        await screen.settle()
+        first = told(screen, "#status")
+        assert first == told(screen, "#run-title") and first[0] == ["302 Mb/s"] and len(first[1]) == 1
+        measure(live, 4.5, 364e6)
+        screen.nictop.hosts.changed.publish()
+        assert told(screen, "#status") == told(screen, "#run-title") == first
+        traffic.publish()
+        second = told(screen, "#status")
+        assert second == told(screen, "#run-title"), "nothing is drawn on the terminal between both"
+        assert second[0] == ["364 Mb/s"] and second[1] != first[1]
