@@ -172,7 +172,7 @@ class TrafficScreen(FramedScreen):
         return "interfaces are not read yet" if unread else "no test path"
 
     def _statuses_of(self, hosts: Sequence[HostSession]) -> str:
-        """``vm1 (logging in, 4 s), vm2 (reconnecting in 2 s)``"""
+        """``vm1 (logging in, 4 s), vm2 (next attempt in 2 s)``"""
         now, interval = self.nictop.now(), self.nictop.hosts.interval
         return ", ".join(f"{one.name} ({one.status_text(now, interval)})" for one in hosts[:MAX_NAMES])
 
