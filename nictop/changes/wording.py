@@ -49,11 +49,16 @@ LABEL_INDENT, LABEL_CELLS = "     ", 13
 VALUE_COLUMN = len(LABEL_INDENT) + LABEL_CELLS
 WARNING_LABEL = "warning"
 CHECKPOINT_TEXT = "NetworkManager checkpoint"
+PLANNED_LABELS, APPLIED_LABELS, UNKNOWN_LABELS = ("current", "new"), ("previous", "current"), ("previous", "new")
+"""Labels of the values before and after: as they are, as they are once applied, and while it is not known which are."""
 
 
-def plan_lines(plan: Sequence[PlannedAction], cells: int, *, done: bool = False) -> Iterator[str]:
-    """The actions with their current and new values, in lines of about `cells` cells. `done`: they are applied."""
-    before, after = ("previous", "current") if done else ("current", "new")
+def plan_lines(
+    plan: Sequence[PlannedAction], cells: int, *, labels: tuple[str, str] = PLANNED_LABELS, has_ended: bool = False
+) -> Iterator[str]:
+    """The actions with their values before and after, under `labels`, in lines of about `cells` cells. `has_ended`:
+    kept or rolled back, so that there is no checkpoint any more."""
+    before, after = labels
     for number, one in enumerate(plan, 1):
         yield from _indented(f"{number}. ", command_lines(command_of(one.words), cells - 3))
         yield from _labelled(before, one.before or "none", cells)
@@ -61,7 +66,8 @@ def plan_lines(plan: Sequence[PlannedAction], cells: int, *, done: bool = False)
         for text in one.disturbs:
             yield from _labelled(WARNING_LABEL, text, cells)
         yield from _labelled("persistence", _persistence_text(one), cells)
-        yield from _undo_lines(one, cells)
+        if one.undo or not has_ended:
+            yield from _undo_lines(one, cells)
 
 
 def _persistence_text(one: PlannedAction) -> str:
@@ -143,7 +149,7 @@ def _logged_lines(change: LoggedChange, cells: int) -> Iterator[str]:
     for one in change.actions:
         yield from _indented("  ", command_lines(command_of(one.words), cells - 2))
         yield from _indented("     ", wrap(f"{one.before or 'none'} → {one.after}", cells - 5))
-        if change.state == "kept" and not change.undo:
+        if change.state == "kept" and one.undo and not change.undo:
             yield from _undo_lines(one, cells)
     if change.state == "kept" and change.undo:
         yield "  rollback:"

@@ -242,14 +242,17 @@ class HostSession:
 
     def status_text(self, now: float, interval: float) -> str:
         """``live``, ``overloaded``, ``logging in, 4 s``, ``no data for 8 s``, ``reconnecting in 4 s``,
-        ``reconnecting``, ``failed``."""
+        ``reconnecting``, ``failed``; of a host that has sent nothing yet ``next attempt in 4 s``, ``connecting``."""
         status, age = self.status(now, interval), self.age(now)
         if status == "silent":
             return f"no data for {units.whole_seconds(age or 0.0)}"
         if status == "lost" and self.retry_at is not None:
-            return f"reconnecting in {units.whole_seconds(max(0.0, self.retry_at - now))}"
-        if status == "lost" or (status == "connecting" and age is not None):
+            left = units.whole_seconds(max(0.0, self.retry_at - now))
+            return f"next attempt in {left}" if age is None else f"reconnecting in {left}"
+        if status in ("lost", "connecting") and age is not None:
             return "reconnecting"
+        if status == "lost":
+            return "connecting"
         doing = self.start.active_text(now) if status in ("connecting", "live") else ""
         return doing or status
 

@@ -19,7 +19,7 @@ StepName = ConnectionStage | Literal["links", "inventory", "checks"]
 LABELS: dict[StepName, str] = {
     "resolve": "resolve the name",
     "connect": "connect",
-    "host_key": "exchange keys",
+    "host_key": "SSH handshake",
     "login": "log in",
     "probe": "start the probe",
     "links": "read interfaces",
@@ -29,10 +29,10 @@ LABELS: dict[StepName, str] = {
 DOING: dict[StepName, str] = {
     "resolve": "resolving",
     "connect": "connecting",
-    "host_key": "host key",
+    "host_key": "SSH handshake",
     "login": "logging in",
     "probe": "starting probe",
-    "links": "reading links",
+    "links": "reading interfaces",
     "inventory": "reading inventory",
     "checks": "checking",
 }

@@ -128,12 +128,12 @@ def _of_balance(link: Link, found: QueueMap) -> QueueAdvice:
     if level:
         return QueueAdvice(f"nothing to change: the load is spread over {queues} queues{_cpus_text(found)}")
     why = "no traffic" if "no traffic" in sentence else "too little traffic to judge"
-    return QueueAdvice(f"nothing to change: {why}; {ONE_FLOW}; {STREAMS}")
+    return QueueAdvice(f"nothing to change: {why}")
 
 
 def _cpus_text(found: QueueMap) -> str:
-    """Where most interrupts of each queue are taken; "" if none were counted."""
-    cpus = sorted({row.busy_cpus[0] for row in found.rows if row.in_use and row.busy_cpus})
+    """All CPUs on which interrupts of queues were counted, as the table lists them; "" if none were."""
+    cpus = sorted({cpu for row in found.rows if row.in_use for cpu in row.busy_cpus})
     return f", their interrupts are on CPU {format_cpu_list(cpus)}" if cpus else ""
 
 

@@ -149,7 +149,19 @@ def verdict_text(diagnosis: Diagnosis, *, unread: Sequence[str] = (), glyphs: Gl
     if not diagnosis.skipped and not unread:
         return f"{glyphs.passed} {CLEAR}", "good"
     so_far = "" if has_read_all(diagnosis.skipped) else " so far"
-    return f"{glyphs.note} {CLEAR}{so_far}{_names(unread)}", "warn"
+    hosts = f"; not read: {_names(unread)}" if unread else ""
+    return f"{glyphs.note} {CLEAR}{so_far}{hosts}", "warn"
+
+
+def passed_texts(diagnosis: Diagnosis, unread: Sequence[str] = ()) -> list[str]:
+    """Sentences about a diagnosis without findings: which checks passed, why others did not run, and the hosts of
+    `unread`, about which nothing is known."""
+    texts = ["All checks that ran passed. Press o for skipped checks." if diagnosis.skipped else "All checks passed."]
+    if unread and not diagnosis.skipped:
+        texts = ["All checks of the hosts that were read passed."]
+    if unread:
+        texts.append(f"Not read, so not checked: {_names(unread)}.")
+    return [*texts, *(f"Skipped: {reason}" for reason in sorted({one.reason for one in diagnosis.skipped}))]
 
 
 def has_read_all(skipped: Iterable[Skipped]) -> bool:
@@ -158,10 +170,9 @@ def has_read_all(skipped: Iterable[Skipped]) -> bool:
 
 
 def _names(hosts: Sequence[str]) -> str:
-    if not hosts:
-        return ""
+    """``vm2, vm3 and 2 more``"""
     more = f" and {len(hosts) - MAX_UNREAD_NAMES} more" if len(hosts) > MAX_UNREAD_NAMES else ""
-    return f"; not read: {', '.join(map(clean, hosts[:MAX_UNREAD_NAMES]))}{more}"
+    return f"{', '.join(map(clean, hosts[:MAX_UNREAD_NAMES]))}{more}"
 
 
 def subject_text(about: Finding | Skipped, *, several_hosts: bool) -> str:

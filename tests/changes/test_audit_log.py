@@ -237,3 +237,9 @@ def test_the_log_of_set_up_jobs_with_their_old_names(
     assert lines[0].split()[3:] == ["vm1", "rolled", "back", "by", "root"]
     assert lines[1] == f"  {title}"
     assert lines[-2:] == ["     none → x 1", "  nobody said in time that it shall stay"]
+
+
+def test_a_change_that_was_kept_has_no_checkpoint_any_more() -> None:
+    action = replace(MTU, words=("nmcli", "con", "mod", "lan"), undo=())
+    kept = replace(BEGUN, state="kept", actions=(action,))
+    assert "checkpoint" not in "\n".join(log_lines(ChangeLog((kept,)), 80))

@@ -16,6 +16,7 @@ from nictop.rules.fixes.commands import Command, command, stored_line
 from nictop.rules.wording import (
     checks_text,
     command_lines,
+    passed_texts,
     place_text,
     placeholders,
     rules_by_family,
@@ -97,6 +98,21 @@ def test_the_verdict_has_a_mark_only_when_every_check_ran() -> None:
     assert verdict_text(Diagnosis((), skipped)) == ("· No problems found", "warn")
     assert verdict_text(Diagnosis((), skipped), glyphs=ASCII)[0].startswith("i No problems")
     assert verdict_text(Diagnosis((finding(severity="warning"),), skipped)) == ("1 warning", "normal")
+
+
+def test_checks_passed_only_of_hosts_that_were_read() -> None:
+    clear = Diagnosis((), ())
+    assert passed_texts(clear) == ["All checks passed."]
+    assert passed_texts(clear, ("vm2", "vm\x1b3")) == [
+        "All checks of the hosts that were read passed.",
+        f"Not read, so not checked: vm2, {clean('vm' + chr(27) + '3')}.",
+    ]
+    skipped = Diagnosis((), (Skipped("a_rule", "vm1", "", "needs root"),))
+    assert passed_texts(skipped, ("vm2",)) == [
+        "All checks that ran passed. Press o for skipped checks.",
+        "Not read, so not checked: vm2.",
+        "Skipped: needs root",
+    ]
 
 
 def test_places_name_the_host_and_the_persistence() -> None:

@@ -34,6 +34,7 @@ from nictop.cli.change.prompts import Prompts, stdin_prompts
 from nictop.cli.signals import termination_signals
 from nictop.errors import HostUnreachable
 from nictop.model.text.terminal import clean
+from nictop.replay.position import wall_clock_text
 from nictop.rules.wording import placeholders
 from nictop.wire.timeout import with_timeout
 
@@ -118,8 +119,7 @@ class ChangeDialog:
             if event.proven if isinstance(event, GoalCheck) else event.gone or event.text:
                 self._judged.set()
             if self._question is not None and not self._options.yes:
-                left = max(0.0, (self._change.progress.deadline or 0.0) - time.monotonic())
-                output.print_status(f"{KEEP_QUESTION} [yes/no] {left:.0f} s left")
+                output.print_status(f"{KEEP_QUESTION} [yes/no] {self._rollback_text()}".rstrip())
         elif isinstance(event, (Undoing, ConnectionLost, ChangeEnded)):
             self._end_question()
 
@@ -152,7 +152,7 @@ class ChangeDialog:
 
     async def _ask_to_keep(self, people: Prompts) -> None:
         if not self._options.yes:
-            keep = await people.confirm(KEEP_QUESTION)
+            keep = await people.confirm(KEEP_QUESTION, self._rollback_text())
         else:
             keep = await self._is_good()
             if not keep:
@@ -161,6 +161,13 @@ class ChangeDialog:
             self._change.keep()
         else:
             self._change.undo()
+
+    def _rollback_text(self) -> str:
+        """When the host rolls back; "" if that is not known. A time of day, as the line stays while the time passes."""
+        deadline = self._change.progress.deadline
+        if deadline is None:
+            return ""
+        return f"rolls back at {wall_clock_text(time.time() + deadline - time.monotonic())}"
 
     async def _is_good(self) -> bool:
         """Wait until the host is read again, and for a verdict; whether a guided job has reached its goal."""

@@ -42,10 +42,10 @@ class Prompts:
         if ended:
             self.lines.put_nowait(None)
 
-    async def confirm(self, question: str) -> bool:
-        """Ask a question; every answer but `YES_ANSWERS` is a no."""
+    async def confirm(self, question: str, note: str = "") -> bool:
+        """Ask a question; every answer but `YES_ANSWERS` is a no. `note`: what is written behind it."""
         self.discard()
-        print_status(f"{question} [yes/no]")
+        print_status(f"{question} [yes/no] {note}".rstrip())
         answer = await self.lines.get()
         if answer is None:
             self.lines.put_nowait(None)

@@ -20,6 +20,9 @@ from nictop.probe.records import Link
 
 MIN_BALANCE_LOAD = 100.0
 """Packets (or interrupts) per second below which the distribution over the queues is not judged."""
+MIN_UNEVEN_LOAD = 1000.0
+"""The same for a distribution that is not called even or fair: a path test or an SSH session is one flow, thus one
+queue."""
 EVEN_FACTOR, FAIR_FACTOR = 1.25, 2.0
 """Load of the hottest queue, relative to an even distribution, up to which that is called even, and fair."""
 MAX_FAIR_SHARE = 0.8
@@ -163,11 +166,12 @@ def balance(found: QueueMap) -> tuple[Literal["", "even", "fair", "uneven"], str
     packets = any(row.rx_packets is not None or row.tx_packets is not None for row in found.rows)
     load = sum(row.load or 0.0 for row in found.rows)
     unit = "RX+TX packets" if packets else "interrupts"
-    if load < MIN_BALANCE_LOAD:
-        return "", f"balance: too little traffic to judge ({units.quantity(load, '')} {unit}/s)"
     even = 1 / queues
+    is_uneven = found.busiest_share > min(FAIR_FACTOR * even, MAX_FAIR_SHARE)
+    if load < (MIN_UNEVEN_LOAD if is_uneven else MIN_BALANCE_LOAD):
+        return "", f"balance: too little traffic to judge ({units.quantity(load, '')} {unit}/s)"
     level: Literal["even", "fair", "uneven"] = "even"
-    if found.busiest_share > min(FAIR_FACTOR * even, MAX_FAIR_SHARE):
+    if is_uneven:
         level = "uneven"
     elif found.busiest_share > EVEN_FACTOR * even:
         level = "fair"

@@ -445,6 +445,7 @@ def balance_of(*packets: int) -> tuple[str, str]:
         ((1000, 0), "uneven", "balance: uneven, hottest queue 0: 100 % of RX+TX packets (even would be 50 %)"),
         ((700, 300), "fair", "balance: fair, hottest queue 0: 70 % of RX+TX packets (even would be 50 %)"),
         ((3, 0), "", "balance: too little traffic to judge (3.00 RX+TX packets/s)"),
+        ((145, 25, 0, 0), "", "balance: too little traffic to judge (170 RX+TX packets/s)"),
         ((0, 0), "", "balance: no traffic"),
         ((5000,), "", "balance: only one queue in use"),
     ],

@@ -274,6 +274,18 @@ async def test_the_cursor_stays_with_its_finding() -> None:
         assert screen.lines(FindingPage)[0].startswith(" ✓ no longer found  ens2:")
 
 
+async def test_checks_of_hosts_that_were_not_read_did_not_pass() -> None:
+    async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, hosts):
+        hosts.sources[0].send(hello(), inventory(link(2, "ens192")), counters(1.0, {2: (0, 0)}))
+        await screen.settle()
+        await screen.press("4")
+        screen.nictop.diagnosis.publish(Diagnosis((), ()))
+        await screen.settle()
+        shown = " ".join(screen.lines(FindingPage))
+        assert "All checks passed" not in shown
+        assert "All checks of the hosts that were read passed." in shown and "Not read, so not checked: vm2." in shown
+
+
 async def test_rules_that_could_not_look_are_listed_on_demand() -> None:
     async with live_screen(NARROW) as screen:
         rule = next(iter(RULES))

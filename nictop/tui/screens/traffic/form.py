@@ -42,7 +42,7 @@ from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.traffic.form import RunForm
 from nictop.tui.widgets.traffic.form_fields import labelled, rate_question, test_of
 from nictop.tui.widgets.traffic.pair_table import COLUMNS, OfferRow, OfferTable, offer_rows
-from nictop.tui.widgets.traffic.start_lines import StartLines
+from nictop.tui.widgets.traffic.start_lines import SELF_TEST_LABEL, StartLines
 
 if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
@@ -172,7 +172,7 @@ class TrafficScreen(FramedScreen):
         return "interfaces are not read yet" if unread else "no test path"
 
     def _statuses_of(self, hosts: Sequence[HostSession]) -> str:
-        """``vm1 (logging in, 4 s), vm2 (reconnecting in 2 s)``"""
+        """``vm1 (logging in, 4 s), vm2 (next attempt in 2 s)``"""
         now, interval = self.nictop.now(), self.nictop.hosts.interval
         return ", ".join(f"{one.name} ({one.status_text(now, interval)})" for one in hosts[:MAX_NAMES])
 
@@ -197,10 +197,13 @@ class TrafficScreen(FramedScreen):
             self._check()
 
     def _draw_command(self) -> None:
-        """The command line that starts the same as the buttons below it."""
-        choice = self._choice if self._choice.request is not None and self._choice.request.client else None
-        choice = choice or self._choice.for_self_test(self.query_one(RunForm).words)
-        self.query_one(StartLines).show(choice.command(self._arguments()))
+        """The command line that starts the same as Start; without a path that of Self-test, which says so."""
+        arguments = self._arguments()
+        if self._choice.request is not None and self._choice.request.client:
+            self.query_one(StartLines).show(self._choice.command(arguments))
+            return
+        command = self._choice.for_self_test(self.query_one(RunForm).words).command(arguments)
+        self.query_one(StartLines).show(f"{SELF_TEST_LABEL}: {command}" if command else "")
 
     def _arguments(self) -> dict[str, str]:
         """Name of a host → what is typed for it."""

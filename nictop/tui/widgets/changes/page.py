@@ -20,7 +20,15 @@ from nictop.changes.actions import command_of
 from nictop.changes.events import NOTHING_CHANGED
 from nictop.changes.job import ChangeJob
 from nictop.changes.progress import ChangeProgress
-from nictop.changes.wording import LABEL_INDENT, WARNING_LABEL, outcome_text, plan_lines
+from nictop.changes.wording import (
+    APPLIED_LABELS,
+    LABEL_INDENT,
+    PLANNED_LABELS,
+    UNKNOWN_LABELS,
+    WARNING_LABEL,
+    outcome_text,
+    plan_lines,
+)
 from nictop.model.devices.rights import is_root
 from nictop.model.facts import width, wrap
 from nictop.model.rates.links import sum_known
@@ -47,6 +55,8 @@ OUTCOME_STYLES = {
     "failed": "bad",
 }
 """Outcome of a change → style."""
+UNCHANGED_OUTCOMES = ("undone", "refused", "cancelled", "unreachable")
+"""Outcomes after which the values are those from before."""
 WARNING_PREFIX = LABEL_INDENT + WARNING_LABEL
 
 
@@ -228,9 +238,9 @@ class ChangePage:
         if not self._progress.plan:
             return [section_line("Commands", self._cells), *self._commands()]
         lines: list[SpanLine] = [section_line(title, self._cells)]
-        is_there = self._progress.stage == "applied" or self._progress.outcome == "kept"
+        labels, has_ended = _value_labels(self._progress), self._progress.stage == "ended"
         goes_on = False
-        for text in plan_lines(self._progress.plan, max(24, self._cells - 2), done=is_there):
+        for text in plan_lines(self._progress.plan, max(24, self._cells - 2), labels=labels, has_ended=has_ended):
             is_command = text[:1].isdigit() or goes_on
             goes_on = is_command and text.endswith(LINE_CONTINUATION)
             style = "accent" if is_command else "warn" if text.startswith(WARNING_PREFIX) else ""
@@ -265,6 +275,14 @@ def _plan_title(progress: ChangeProgress) -> str:
     if progress.stage == "prepared":
         return "Plan"
     return "Applied" if progress.stage == "applied" or progress.outcome == "kept" else "Requested"
+
+
+def _value_labels(progress: ChangeProgress) -> tuple[str, str]:
+    """Which of both values is the current one, as far as known."""
+    if progress.stage == "applied" or progress.outcome == "kept":
+        return APPLIED_LABELS
+    is_certain = progress.stage in ("preparing", "prepared") or progress.outcome in UNCHANGED_OUTCOMES
+    return PLANNED_LABELS if is_certain else UNKNOWN_LABELS
 
 
 def draw_fix(fix: Fix, cells: int, *, glyphs: Glyphs) -> Iterator[SpanLine]:

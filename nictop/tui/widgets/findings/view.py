@@ -18,7 +18,7 @@ from textual.widgets import Input
 from nictop.model.facts import fit, width, wrap
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
-from nictop.rules.wording import SEVERITY_LABELS, checks_text, severity_counts_text
+from nictop.rules.wording import SEVERITY_LABELS, checks_text, passed_texts, severity_counts_text
 from nictop.tui.keys import FINDINGS_KEYS, shown_key
 from nictop.tui.widgets.base.filter_line import NO_MATCHES, FilterLine
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, WaitingLines, no_lines
@@ -354,10 +354,7 @@ class FindingsView(WhileOpen, Container):
             return [*self.waiting(cells)]
         if self.query_one(FilterLine).value:
             return []
-        if not self._diagnosis.skipped:
-            return [((" All checks passed.", ""),)]
-        texts = ["All checks that ran passed. Press o for skipped checks."]
-        texts += [f"Skipped: {reason}" for reason in sorted({one.reason for one in self._diagnosis.skipped})]
+        texts = passed_texts(self._diagnosis, self._unread)
         return [((f" {part}", ""),) for text in texts for part in wrap(self.glyphs.text(text), cells - 2)]
 
     def on_finding_list_chosen(self) -> None:

@@ -16,7 +16,8 @@ from nictop.model.facts import wrap
 from nictop.tui.keys import BUTTON_KEYS
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 
-BUTTONS = ("Start", "Self-test")
+SELF_TEST_LABEL = "Self-test"
+BUTTONS = ("Start", SELF_TEST_LABEL)
 FIRST_CELL, GAP = 1, 2
 MAX_COMMAND_ROWS = 4
 

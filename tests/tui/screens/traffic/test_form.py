@@ -1037,3 +1037,13 @@ async def test_the_verdict_on_the_path_is_seen_without_scrolling(
         goodput = next(number for number, row in enumerate(rows) if row.startswith(" goodput"))
         verdict = next(number for number, row in enumerate(rows) if row.startswith(" path "))
         assert goodput < verdict < next(number for number, row in enumerate(rows) if row.startswith(" bottleneck"))
+
+
+async def test_without_a_path_the_command_line_is_that_of_the_self_test_and_says_so() -> None:
+    """Start does not start it."""
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello())
+        await screen.press("6")
+        rows = [row.strip("│ ") for row in screen.drawn()]
+        (shown,) = [row for row in rows if "nictop traffic --self-test" in row]
+        assert shown.startswith("= Self-test: nictop traffic --self-test")

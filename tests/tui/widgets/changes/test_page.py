@@ -116,6 +116,33 @@ def test_the_plan_is_shown_before_anything_is_done() -> None:
     assert "This may disconnect vm1" in words(after(Prepared(PLAN, True), decision=""), asks_twice=True)
 
 
+def test_values_are_called_current_only_while_they_are() -> None:
+    prepared = Prepared(PLAN, False)
+    kept, undone, failed = ChangeEnded("kept"), ChangeEnded("undone"), ChangeEnded("failed")
+    applied: tuple[Event, ...] = (prepared, Applying(), Applied(PLAN, 30.0))
+    cases: tuple[tuple[tuple[Event, ...], str], ...] = (
+        ((prepared,), "current"),
+        ((prepared, Applying()), "previous"),
+        ((*applied, Undoing("")), "previous"),
+        ((*applied, ConnectionLost("")), "previous"),
+        ((*applied, Undoing(""), undone), "current"),
+        ((*applied, failed), "previous"),
+    )
+    for events_until, label in cases:
+        text = words(after(*events_until))
+        assert re.search(rf"{label} +mtu 1500", text) and re.search(r"new +mtu 9000", text), label
+    for progress in (after(*applied), after(*applied, kept)):
+        assert re.search(r"previous +mtu 1500\s.*current +mtu 9000", words(progress), re.DOTALL)
+
+
+@pytest.mark.parametrize("outcome", ["kept", "undone"])
+def test_after_the_end_there_is_no_checkpoint(outcome: Literal["kept", "undone"]) -> None:
+    plan = (PlannedAction(("nmcli", "con", "mod", "lan"), "mtu: 1500", "mtu: 9000", (), "lan", persistent=True),)
+    applied = after(Prepared(plan, False), Applied(plan, 30.0))
+    assert "NetworkManager checkpoint" in words(applied)
+    assert "NetworkManager checkpoint" not in words(applied.after(ChangeEnded(outcome, "")))
+
+
 def test_the_countdown_runs_and_warns() -> None:
     applied = after(Prepared(PLAN, False), Applying(), Applied(PLAN, 130.0))
     for now, left in ((100.0, 30), (107.2, 23), (129.1, 1), (131.0, 0)):

@@ -38,6 +38,14 @@ def test_the_next_attempt_is_counted_down() -> None:
     assert "reconnecting in 0 s" in text([lost], "vm1", 100, now=200.0)
 
 
+def test_a_host_that_was_never_connected_does_not_reconnect() -> None:
+    lost = host("vm1", "lost")
+    lost.received_at = None
+    assert text([lost], "vm1", 100) == " [◌ vm1 connecting]"
+    lost.retry_at = 105.0
+    assert text([lost], "vm1", 100) == " [◌ vm1 next attempt in 4 s]"
+
+
 def test_a_live_host_that_sends_nothing_is_silent() -> None:
     assert text([host("vm1")], "vm1", 100, now=104.9) == " [● vm1]"
     assert text([host("vm1")], "vm1", 100, now=110.0) == " [◌ vm1 no data for 10 s]"

@@ -1,0 +1,39 @@
+"""The dialog of ``nictop fix`` on a terminal: lines that stay true while they stand."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import Namespace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from nictop.changes.events import Verdict
+from nictop.cli.change import dialog
+from nictop.cli.change.dialog import ChangeDialog
+from nictop.cli.change.prompts import Prompts
+from nictop.replay.position import wall_clock_text
+
+
+def dialog_with(deadline: float | None) -> ChangeDialog:
+    change = SimpleNamespace(progress=SimpleNamespace(deadline=deadline), keep=lambda: None, undo=lambda: None)
+    return ChangeDialog(Namespace(yes=0), cast(Any, SimpleNamespace()), cast(Any, change))
+
+
+@pytest.mark.parametrize(("deadline", "note"), [(120.0, f" rolls back at {wall_clock_text(1_000_020.0)}"), (None, "")])
+async def test_the_question_names_the_time_of_day_of_the_rollback(
+    deadline: float | None, note: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Seconds that are left would be wrong a second later, as nothing redraws the line."""
+    clock = SimpleNamespace(monotonic=lambda: 100.0, time=lambda: 1_000_000.0)
+    monkeypatch.setattr(dialog, "time", clock)
+    asked = dialog_with(deadline)
+    people = Prompts()
+    people.lines.put_nowait(None)
+    await asked._ask_to_keep(people)
+    asked._question = asyncio.ensure_future(asyncio.sleep(0))
+    asked._ask(Verdict(True, ""), people)
+    said = capsys.readouterr().err
+    assert said.count(f"Keep this change? [yes/no]{note}\n") == 2, "when it is asked, and after what was found since"
+    assert "s left" not in said
