@@ -22,7 +22,7 @@ OWN_VF = {
     ("base", "more", "name", "kind", "expected"),
     [
         ("spare-nic", {}, "eno1", "port", {"switch": []}),
-        ("spare-nic", OWN_VF, "eno1v0", "virtual function", {"here": ["ip link show eno1"]}),
+        ("spare-nic", OWN_VF, "eno1v0", "virtual function", {"here": ["ip link show dev eno1"]}),
         ("vmware-guest", {}, "ens224", "virtual function", {"hypervisor": []}),
         ("vmware-guest", {}, "ens192", "virtual NIC", {"esxi": []}),
         ("kvm-guest", {"platform": {"environment": "proxmox"}}, "enp1s0", "virtual NIC",

@@ -167,7 +167,8 @@ class Replay:
             playback.wake()
         if self._loop and playback.playing and playback.at_end and playback.recording.closed:
             self.seek(self._start)
-        self._update_interval()
+        if self.settled.is_set():  # before, the newest reading is one on the way to the position
+            self._update_interval()
         self.changed.publish()
 
     @property

@@ -445,7 +445,7 @@ async def test_a_host_that_failed_is_not_waited_for() -> None:
         hosts["vm2"].send(SourceState("lost", "connection timed out", 30.0))
         await wait_until(
             screen,
-            lambda: any("A test needs two connected hosts; not connected: vm2 (rec" in row for row in screen.drawn()),
+            lambda: any("A test needs two connected hosts; not connected: vm2 (next" in row for row in screen.drawn()),
         )
 
 
