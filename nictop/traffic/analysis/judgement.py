@@ -37,7 +37,7 @@ class Phrase:
     limit: str
     """``receive window``"""
     rest: str = ""
-    """How the sentence goes on, with its punctuation: `` (full 3 % of the time)``."""
+    """The rest of the sentence, with its punctuation: `` (full 3 % of the time)``."""
 
     def __str__(self) -> str:
         return self.limit + self.rest

@@ -244,7 +244,7 @@ class TrafficController:
 
     @property
     def stage_times(self) -> tuple[tuple[str, float], ...]:
-        """What it did, and for how many seconds; of what goes on, until now."""
+        """What it did, and for how many seconds; of what is running, until now."""
         now = monotonic() if self._stopped_at is None else self._stopped_at
         ends = [*(began for _, began in self.stages[1:]), now]
         return tuple((one, max(0.0, end - began)) for (one, began), end in zip(self.stages, ends, strict=False))

@@ -34,15 +34,16 @@ def losses_of(tested: TestedDirection, *, receiver: bool) -> tuple[LossCount, ..
 
 def loss_evidence(tested: TestedDirection) -> tuple[Evidence, ...]:
     """What both ends counted as lost meanwhile, the sender first, and what their kernels dropped."""
-    counted = tuple(
-        Evidence(f"counted by {host.name}", text_of(host, one), source_of(host, one))
-        for host, counts in (
-            (tested.host, losses_of(tested, receiver=False)),
-            (tested.peer, losses_of(tested, receiver=True)),
-        )
-        for one in listed(counts)
+    sent = counted_evidence(tested.host, losses_of(tested, receiver=False))
+    received = counted_evidence(tested.peer, losses_of(tested, receiver=True))
+    return (*drop_evidence(tested), *sent, *received)
+
+
+def counted_evidence(host: HostFacts, counts: Iterable[LossCount]) -> tuple[Evidence, ...]:
+    """The largest of what a host counted as lost."""
+    return tuple(
+        Evidence(f"counted by {host.name}", text_of(host, one), source_of(host, one)) for one in listed(counts)
     )
-    return (*drop_evidence(tested), *counted)
 
 
 def drop_evidence(tested: TestedDirection) -> tuple[Evidence, ...]:

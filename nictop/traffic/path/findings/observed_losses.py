@@ -15,9 +15,10 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import count_noun
 from nictop.probe.records import Link, LossCount
 from nictop.rules.finding import SEVERITIES, Evidence, Finding
+from nictop.rules.host import HostFacts
 from nictop.rules.link.taps import TO_THE_GUEST
 from nictop.traffic.analysis.counted_losses import loss_source, loss_text, names_a_cause, related_links
-from nictop.traffic.path.findings.losses import listed
+from nictop.traffic.path.findings.losses import counted_evidence
 from nictop.traffic.path.result import PathDirection, PathResult
 
 RULE = "path_hypervisor_loss"
@@ -47,7 +48,9 @@ def with_observed_losses(
     lost = max(map(_unanswered, result.directions))
     causes = [one for one in _counted_on_the_path(result, snapshots, losses) if one.loss.count >= max(1, lost / 2)]
     if not causes:
-        evidence = _evidence(snapshots, losses)
+        evidence = [
+            one for host, counts in losses.items() for one in counted_evidence(HostFacts(snapshots[host]), counts)
+        ]
         return tuple(
             replace(one, evidence=(*one.evidence, *evidence)) if one.rule in CONSEQUENCES else one for one in findings
         )
@@ -82,17 +85,21 @@ def _counted_on_the_path(
 
 def _is_cause(link: Link, count: LossCount) -> bool:
     """It counts packets that were lost, and hardly anything else."""
+    return _is_not_fetched(link, count) or names_a_cause(count.source, count.name)
+
+
+def _is_not_fetched(link: Link, count: LossCount) -> bool:
+    """It counts what the guest behind a tap did not fetch."""
     _, not_fetched = TO_THE_GUEST.get(link.kind or "", ("", ""))
-    return count.name == not_fetched or names_a_cause(count.source, count.name)
+    return count.source == "link" and count.name == not_fetched
 
 
 def _finding(found: Counted, worst: Finding, lost: int) -> Finding:
     tap, link, loss = found
     guest = tap.machine or tap.guest.host
     text = loss_text(link.name, loss)
-    _, not_fetched = TO_THE_GUEST.get(link.kind or "", ("", ""))
     why = f"{tap.tap.host} counted this during the test, on the path of {guest}: it explains at least half of the loss."
-    if loss.source == "link" and loss.name == not_fetched:
+    if _is_not_fetched(link, loss):
         why += f" {guest} does not fetch its packets in time: its virtual CPUs or the vhost thread are busy or stopped."
     return Finding(
         RULE,
@@ -108,14 +115,3 @@ def _finding(found: Counted, worst: Finding, lost: int) -> Finding:
         why=why,
         ifindex=link.ifindex,
     )
-
-
-def _evidence(snapshots: Mapping[str, Snapshot], losses: Mapping[str, Iterable[LossCount]]) -> tuple[Evidence, ...]:
-    """What the others counted meanwhile, whatever it belongs to."""
-    found = []
-    for host, counts in losses.items():
-        for one in listed(counts):
-            link = snapshots[host].links.get(one.ifindex or 0)
-            name = link.name if link is not None else f"ifindex {one.ifindex}"
-            found.append(Evidence(f"counted by {host}", loss_text(name, one), loss_source(name, one)))
-    return tuple(found)

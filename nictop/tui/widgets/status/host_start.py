@@ -66,7 +66,7 @@ def _step_line(step: StartStep, cells: int, glyphs: Glyphs) -> SpanLine:
 
 
 def _time_text(step: StartStep) -> str:
-    """``0.3 s``; of what goes on whole seconds; "": not known."""
+    """``0.3 s``; of what is running whole seconds; "": not known."""
     if step.seconds is None:
         return ""
     if step.state == "active":

@@ -52,7 +52,7 @@ def draw_status(
 ) -> SpanLine:
     """One host in a line of exactly `width` cells; what matters least is left out or cut first. `silent`: seconds for
     which a live host has said nothing, although it should have; 0 while it does what it should. `doing`: what of it is
-    waited for. `run`: about what goes on (a run, a recording), short. `mode`: whether the host may be changed."""
+    waited for. `run`: about what is running (a run, a recording), short. `mode`: whether the host may be changed."""
     state = "lost" if silent else snapshot.state
     left: list[Span] = [(f" {glyphs.encode(MARKS[state])} ", STYLES[state]), (f"{clean(snapshot.host)}  ", "title")]
     if silent:
