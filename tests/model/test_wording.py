@@ -226,7 +226,8 @@ def test_names_of_functions() -> None:
     assert pci_name(replace(pci, vendor_name="Intel Corporation", device_name="82576")) == "Intel Corporation 82576"
     assert driver_text(pci) == ("no driver", "warn")
     assert driver_text(replace(pci, driver="igb")) == ("igb", "normal")
-    assert driver_text(replace(pci, driver="vfio-pci"))[0].startswith("vfio-pci (")
+    for reserving in ("vfio-pci", "mlx5_vfio_pci", "pds_vfio_pci", "pci-stub", "xen-pciback"):
+        assert driver_text(replace(pci, driver=reserving)) == (f"{reserving} (VM or user-space driver)", "normal")
     assert driver_text(replace(pci, driver_override="vfio-pci")) == ("no driver, override vfio-pci", "warn")
     assert driver_text(replace(pci, unreadable={"driver": Unreadable("vanished")})) == ("device removed", "dim")
 
@@ -444,7 +445,7 @@ def test_virtual_function_rows() -> None:
     assert ("Virtual function", "RX", "1.00 Mb/s · 100 pps · total 122 KiB, 100 packets") in found_facts
     assert ("PCI function", "IOMMU group", "9") in found_facts
     handed = lines(live_host(), "vf:0000:02:00.0:1")
-    assert ("Virtual function", "Function", "assigned to a VM or user-space driver (vfio-pci)") in handed
+    assert ("Virtual function", "Function", "reserved for a VM or user-space driver (vfio-pci)") in handed
     assert ("Virtual function", "TX rate", "max 1000 Mb/s") in handed
     elsewhere = lines(live_host(), "vf:0000:02:00.0:7")
     assert ("Virtual function", "Function", "not on this host's PCI bus") in elsewhere

@@ -22,9 +22,9 @@ VF_DEVICES = frozenset(
 """(vendor, device): Mellanox' virtual functions, drivers/net/ethernet/mellanox/{mlx4,mlx5/core}/main.c."""
 VF_NAME = re.compile(r"\bVirtual Function\b|\bVF\b")
 """How pci.ids calls them: ``Ethernet Virtual Function 700 Series``, ``ConnectX Family mlx5Gen Virtual Function``."""
-PASSTHROUGH_DRIVERS = frozenset(
-    ("vfio-pci", "mlx5_vfio_pci", "ice_vfio_pci", "uio_pci_generic", "igb_uio", "pci-stub", "pciback", "xen-pciback")
-)
+VFIO_DRIVERS = frozenset(("vfio-pci", "mlx5_vfio_pci", "pds_vfio_pci", "virtio_vfio_pci", "ice_vfio_pci"))
+"""VFIO drivers of NICs, drivers/vfio/pci; ice_vfio_pci is Intel's own, for ice."""
+PASSTHROUGH_DRIVERS = VFIO_DRIVERS | {"uio_pci_generic", "igb_uio", "pci-stub", "pciback", "xen-pciback"}
 """Drivers that reserve a function for a guest or for a program."""
 
 Functions = Mapping[str, PciFunction]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.facts.bonds import bond_sections
 from nictop.model.facts.bridges import bridge_section
 from nictop.model.facts.counters import counter_sections
@@ -16,7 +17,6 @@ from nictop.model.facts.esxi import machine_section
 from nictop.model.facts.ethtool import ethtool_sections
 from nictop.model.facts.filters import filter_section
 from nictop.model.facts.hardware import (
-    VFIO_DRIVER,
     aspm_text,
     driver_text,
     ids_text,
@@ -207,9 +207,9 @@ def _error_facts(pci: PciFunction) -> list[Fact]:
 
 
 def _reset_facts(pci: PciFunction) -> list[Fact]:
-    """Reset methods of a function that can have VFs, or is assigned to a VM or user-space driver."""
+    """Reset methods of a function that can have VFs, or is reserved for a VM or user-space driver."""
     can_have_vfs = pci.sriov is not None or pci.sriov_capable is True
-    is_shown = can_have_vfs or pci.driver == VFIO_DRIVER
+    is_shown = can_have_vfs or pci.driver in PASSTHROUGH_DRIVERS
     if pci.reset_methods is None or not is_shown:
         return []
     if not pci.reset_methods:
@@ -238,8 +238,8 @@ def _vf_section(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     facts = []
     if row.pci is None:
         facts.append(Fact("Function", "not on this host's PCI bus", "dim"))
-    elif row.pci.driver == VFIO_DRIVER:
-        facts.append(Fact("Function", "assigned to a VM or user-space driver (vfio-pci)"))
+    elif row.pci.driver in PASSTHROUGH_DRIVERS:
+        facts.append(Fact("Function", f"reserved for a VM or user-space driver ({row.pci.driver})"))
     if row.vf is None:
         why = f"not reported by {row.uplink.name}" if row.uplink is not None else "the PF has no netdev"
         return section("Virtual function", [*facts, Fact("Attributes", why, "dim")])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.text import units
 from nictop.model.text.words import Tone, absence_reason, on_off
 from nictop.probe.records import Module, Optics, PcieErrors, PcieLink, PciFunction, VirtualFunction
@@ -151,9 +152,6 @@ def vf_rate_text(vf: VirtualFunction) -> str:
     return "unknown" if vf.max_tx_rate is None else "no limit"
 
 
-VFIO_DRIVER = "vfio-pci"
-
-
 def driver_text(pci: PciFunction) -> tuple[str, Tone]:
     """``igb``, ``no driver``, ``vfio-pci (VM or user-space driver)``, with an override that is not in
     effect."""
@@ -164,6 +162,6 @@ def driver_text(pci: PciFunction) -> tuple[str, Tone]:
         if "driver" in pci.unreadable:
             return f"{absence_reason(pci.unreadable['driver'], None)}{override}", "dim"
         return f"no driver{override}", "warn"
-    if pci.driver == VFIO_DRIVER:
-        return f"{VFIO_DRIVER} (VM or user-space driver){override}", "normal"
+    if pci.driver in PASSTHROUGH_DRIVERS:
+        return f"{pci.driver} (VM or user-space driver){override}", "normal"
     return f"{pci.driver}{override}", "normal"

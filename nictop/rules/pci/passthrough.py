@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nictop.model.devices.tree import KINDS_ON_LOWER_LINK
-from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
+from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS, VFIO_DRIVERS
 from nictop.probe.records import IommuGroup, Link, PciFunction
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import Command, ManualStep, command, echo, shell_quote
@@ -22,7 +22,6 @@ from nictop.rules.subjects import host_finding, link_finding
 from nictop.rules.vf.facts import PASSTHROUGH_PARAMETERS, PCI_DEVICES
 
 FAMILY: Final = "PCI and SR-IOV"
-VFIO_DRIVERS = ("vfio-pci", "mlx5_vfio_pci", "ice_vfio_pci")
 BRIDGE_CLASS = 0x06
 """PCI base class; bridges of a group need not move."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.managers.profile_match import ETHERNET, INFINIBAND
 from nictop.probe.records import Profile
 from nictop.rules.finding import Evidence, Finding, Fix
@@ -16,7 +17,6 @@ from nictop.rules.registry import Family, Outcomes, host_rule
 from nictop.rules.subjects import host_finding
 
 FAMILY: Family = "profiles and names"
-PASSTHROUGH_DRIVERS = ("vfio-pci", "pci-stub", "xen-pciback", "pciback")
 BOOT_CLOCK_ERROR = 60.0
 """Seconds by which the time of day may have been set after boot."""
 USB_PREFIXES = ("enx", "usb")
