@@ -1,9 +1,11 @@
 """Aliases of IP and MAC addresses: the same alias for each occurrence of an address.
 
 Reads nothing. The network part is replaced, if possible by one reserved for documentation and tests (RFC 5737, RFC
-2544, RFC 3849, RFC 6598); the host part stays: addresses of one subnet remain in one, and ``.1`` remains the gateway. A
-MAC address (RFC 7042) keeps its vendor; a locally administered one keeps its first byte. No alias is an address of the
-input.
+2544, RFC 3849, RFC 6598, RFC 9637); the host part stays: addresses of one subnet remain in one, and ``.1`` remains the
+gateway. When these networks are used up, IPv4 addresses are numbered in 0.0.0.0/8, without their subnet. A MAC address
+(RFC 7042) keeps its vendor; a locally administered one keeps its first byte.
+
+No alias is an address of the input, and no two addresses have one alias.
 """
 
 from __future__ import annotations
@@ -14,22 +16,38 @@ from itertools import chain
 
 from nictop.model.text.ip_addresses import parse_ip_address, parse_network
 
-POOL_24 = ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "198.18.0.0/15", "240.0.0.0/4")
+# No network is in two pools: each is used up by itself.
+POOL_24 = ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "198.18.0.0/15", "240.0.0.0/6")
 """Networks whose /24 parts replace a /24, in this order."""
-POOL_16 = ("100.64.0.0/10", "10.128.0.0/9", "240.0.0.0/4")
+POOL_16 = ("100.64.0.0/10", "10.128.0.0/9", "244.0.0.0/6")
 """Networks whose /16 parts replace networks of /16 to /23."""
-POOL_8 = ("10.0.0.0/9", "240.0.0.0/4")
+POOL_8 = ("10.0.0.0/9", "248.0.0.0/6")
 """Networks whose /16 parts replace parts of networks larger than /16, so that these remain in one network."""
 
+LINK_LOCAL_FOUR = IPv4Network("169.254.0.0/16")
+LINK_LOCAL_FIRST, LINK_LOCAL_LAST = int(IPv4Address("169.254.1.0")), int(IPv4Address("169.254.254.255"))
+"""Link-local addresses that hosts may use (RFC 3927)."""
+UNCHANGED_FIRST_BYTES = (0, 255)
+"""Unspecified addresses and net masks."""
 METADATA_SERVICE = IPv4Address("169.254.169.254")
 """The metadata service of cloud providers: the same address everywhere."""
 UNIQUE_LOCAL = IPv6Network("fc00::/7")
 MULTICAST_BIT, LOCALLY_ADMINISTERED_BIT = 1, 2
 """Bits of the first byte of a MAC address."""
+NAMED_AFTER_A_MAC = ("enx", "wlx", "wwx", "ibx")
+"""How names of interfaces start that end in their MAC address (systemd.net-naming-scheme(7))."""
+WITHOUT_SEPARATORS = str.maketrans("", "", ":-")
 HYPERVISOR_PREFIXES = (b"\x54\x00", b"\x42\x00")
 """Second and third byte of the addresses that QEMU and libvirt generate (52:54:00, fe:54:00)."""
 MAX_MANUAL_IDENTIFIER = 0xFFFF
 """Interface identifiers up to this were assigned manually (``::1``) and identify no machine."""
+FIRST_IDENTIFIER = 0x53_0000
+"""``::53:0``; identifiers that replace others are counted from here."""
+LOW_64_BITS, LOW_112_BITS = (1 << 64) - 1, (1 << 112) - 1
+LINK_LOCAL_PREFIX = 0xFE80 << 48
+"""Upper 64 bits of link-local IPv6 addresses."""
+LOCAL_SITES, SITES, MORE_SITES = 0xFD00_0000_0000, 0x2001_0DB8_0000, 0x3FFF_0000_0000
+"""Upper 48 bits of ``fd00::/16``, ``2001:db8::/32``, and of ``3fff::/20`` for more sites than that has."""
 
 
 class AddressAliases:
@@ -38,12 +56,14 @@ class AddressAliases:
     def __init__(self, originals: Collection[str] = (), networks: Iterable[str] = ()) -> None:
         self.counted: dict[str, dict[object, None]] = {"IPv4": {}, "IPv6": {}, "MAC": {}}
         """Kind → the addresses that were replaced, each once."""
-        self._macs_seen = {one.lower().replace("-", ":") for one in originals}
+        self._macs_seen = {digits_of_mac(one) for one in originals}
         seen = [one for one in map(parse_ip_address, originals) if one is not None]
         self._fours = {int(one) for one in seen if one.version == 4}
         self._sixteens = {one >> 16 for one in self._fours}
         self._twenty_fours = {one >> 8 for one in self._fours}
-        self._prefixes_seen = {int(one) >> 64 for one in seen if one.version == 6}
+        sixes = [int(one) for one in seen if one.version == 6]
+        self._sites_seen = {one >> 80 for one in sixes}
+        self._identifiers_seen = {one & LOW_64_BITS for one in sixes} | {one & LOW_112_BITS for one in sixes}
         known = (parse_network(one) for one in networks)
         self._wide = sorted({one for one in known if isinstance(one, IPv4Network) and 8 <= one.prefixlen < 24})
         self._pools = {
@@ -51,7 +71,7 @@ class AddressAliases:
             16: _parts(POOL_16, 16, self._sixteens),
             8: _parts(POOL_8, 16, self._sixteens),
         }
-        self._blocks: dict[IPv4Network, int] = {}
+        self._blocks: dict[IPv4Network, int | None] = {}
         self._numbers: dict[object, int] = {}
         self._used: dict[str, int] = {}
 
@@ -65,15 +85,29 @@ class AddressAliases:
     # ----------------------------------------------------------------------------------------------------- IPv4
 
     def _four(self, address: IPv4Address) -> IPv4Address:
-        if address.is_loopback or address.is_multicast or int(address) >> 24 in (0, 255) or address == METADATA_SERVICE:
+        if address.is_loopback or address.is_multicast or address == METADATA_SERVICE:
+            return address
+        if int(address) >> 24 in UNCHANGED_FIRST_BYTES:
             return address
         if address.is_link_local:
-            number = self._number("link-local IPv4", int(address), lambda n: 0xA9FE_0100 + n in self._fours)
-            return IPv4Address(0xA9FE_0100 + number % 0xFE00) if int(address) & 0xFFFF else address
+            return self._link_local_four(address)
         block, pool = self._block_of(address)
         if block not in self._blocks:
-            self._blocks[block] = next(self._pools[pool])
-        return IPv4Address(self._blocks[block] | int(address) & int(block.hostmask))
+            self._blocks[block] = next(self._pools[pool], None)
+        first = self._blocks[block]
+        if first is None:
+            return IPv4Address(self._number("IPv4", address, self._fours.__contains__))
+        return IPv4Address(first | int(address) & int(block.hostmask))
+
+    def _link_local_four(self, address: IPv4Address) -> IPv4Address:
+        if address == LINK_LOCAL_FOUR.network_address:
+            return address
+        taken = self._fours | {int(METADATA_SERVICE)}
+        number = self._number("link-local IPv4", address, lambda number: LINK_LOCAL_FIRST + number in taken)
+        alias = LINK_LOCAL_FIRST + number
+        if alias > LINK_LOCAL_LAST:  # the input has nearly all of them
+            return IPv4Address(self._number("IPv4", address, self._fours.__contains__))
+        return IPv4Address(alias)
 
     def _block_of(self, address: IPv4Address) -> tuple[IPv4Network, int]:
         """The network that is replaced as a whole, and the key of its pool."""
@@ -93,26 +127,26 @@ class AddressAliases:
             return IPv6Address(0xFFFF_0000_0000 | int(self._four(address.ipv4_mapped)))
         value = int(address)
         if address.is_multicast:
-            return IPv6Address(value >> 112 << 112 | self._identifier(value & (1 << 112) - 1))
-        identifier = self._identifier(value & (1 << 64) - 1)
-        if value >> 64 == 0xFE80 << 48:
-            return IPv6Address(0xFE80 << 112 | identifier)
+            return IPv6Address(value >> 112 << 112 | self._identifier(value & LOW_112_BITS))
+        identifier = self._identifier(value & LOW_64_BITS)
+        if value >> 64 == LINK_LOCAL_PREFIX:
+            return IPv6Address(LINK_LOCAL_PREFIX << 64 | identifier)
         return IPv6Address(self._prefix(value >> 64, local=address in UNIQUE_LOCAL) << 64 | identifier)
 
     def _identifier(self, value: int) -> int:
         if value <= MAX_MANUAL_IDENTIFIER:
             return value
-        return 0x53 << 16 | self._number("interface identifier", value)
+        seen = self._identifiers_seen
+        return FIRST_IDENTIFIER + self._number(
+            "interface identifier", value, lambda number: FIRST_IDENTIFIER + number in seen
+        )
 
     def _prefix(self, upper: int, *, local: bool) -> int:
         """Alias of the upper 64 bits: equal for equal first 48 bits, then numbered subnets."""
-        site = self._number("site", upper >> 16)
+        kind, alias_of = ("local site", _local_site) if local else ("site", _site)
+        site = alias_of(self._number(kind, upper >> 16, lambda number: alias_of(number) in self._sites_seen))
         subnet = self._number(f"subnet of {site}", upper & 0xFFFF) if upper & 0xFFFF else 0
-        head = (0xFD00_0000 << 16 if local else 0x2001_0DB8 << 16) | site & 0xFFFF
-        made = head << 16 | subnet & 0xFFFF
-        while made in self._prefixes_seen:
-            made += 1 << 12
-        return made
+        return site << 16 | subnet
 
     # ------------------------------------------------------------------------------------------------------ MAC
 
@@ -134,8 +168,8 @@ class AddressAliases:
         first = 0x5E_5300
 
         def is_taken(number: int) -> bool:
-            return any((bytes([one]) + head[1:] + (first + number).to_bytes(3, "big")).hex(":") in self._macs_seen
-                       for one in (plain[0], 0xFE))  # fmt: skip
+            end = head[1:] + (first + number).to_bytes(3, "big")
+            return any((bytes([one]) + end).hex() in self._macs_seen for one in (plain[0], 0xFE))
 
         number = self._number("MAC", plain[1:], is_taken)
         return head + ((first + number) & 0xFFFFFF).to_bytes(3, "big")
@@ -149,6 +183,21 @@ class AddressAliases:
                 number += 1
             self._used[kind] = self._numbers[key] = number
         return self._numbers[key]
+
+
+def digits_of_mac(text: str) -> str:
+    """Hexadecimal digits of a MAC address, or of an interface that is named after one (``enx525400123456``)."""
+    digits = text.lower().translate(WITHOUT_SEPARATORS)
+    return digits[3:] if digits.startswith(NAMED_AFTER_A_MAC) else digits
+
+
+def _site(number: int) -> int:
+    """Upper 48 bits of the alias of a site."""
+    return SITES + number if number <= 0xFFFF else MORE_SITES + number
+
+
+def _local_site(number: int) -> int:
+    return LOCAL_SITES + number
 
 
 def _parts(pool: Iterable[str], length: int, seen: Collection[int]) -> Iterator[int]:

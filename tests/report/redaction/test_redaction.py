@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import replace
 from html import unescape
-from ipaddress import IPv4Interface, IPv4Network, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, ip_address
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -227,12 +227,74 @@ def test_ipv4_aliases_are_different_and_not_in_the_input(addresses: list[Any]) -
     assert all(one.is_loopback or one.is_multicast or int(one) >> 24 in (0, 255) or one.is_link_local for one in same)
 
 
-@given(st.lists(st.ip_addresses(v=6), min_size=1, max_size=30, unique=True))
-def test_ipv6_aliases_are_different(addresses: list[IPv6Address]) -> None:
+# Addresses that look like aliases, and arbitrary ones.
+SIXES = st.one_of(
+    st.ip_addresses(v=6),
+    *(
+        st.integers(1, 40).map(lambda low, start=start: IPv6Address(int(IPv6Address(start)) + low))
+        for start in (
+            "fe80::53:0",
+            "fe80::5254:ff:fe12:0",
+            "ff02::53:0",
+            "2001:db8:1::53:0",
+            "2001:db8:2::",
+            "fd00:0:1::",
+        )
+    ),
+)
+
+
+@given(st.lists(SIXES, min_size=1, max_size=30, unique=True))
+def test_ipv6_aliases_are_different_and_not_in_the_input(addresses: list[IPv6Address]) -> None:
     aliases = AddressAliases(list(map(str, addresses)))
+    found = {one: aliases.ip(one) for one in addresses}
+    assert len(set(found.values())) == len(found)
+    replaced = {alias for one, alias in found.items() if str(one) != alias}
+    assert not replaced & {str(one) for one in addresses}
+    assert {one: aliases.ip(one) for one in addresses} == found
+
+
+def all_different(addresses: list[IPv4Address] | list[IPv6Address], networks: tuple[str, ...] = ()) -> bool:
+    aliases = AddressAliases([str(one) for one in addresses], networks)
+    found = {aliases.ip(one) for one in addresses}
+    return len(found) == len(addresses) and not found & {str(one) for one in addresses if aliases.ip(one) != str(one)}
+
+
+@pytest.mark.parametrize("start", ["fe80::100:0:0:0", "2001:db8:77::100:0:0:0", "ff02::7:0:0:0"])
+def test_more_ipv6_addresses_than_16_bits_can_count_have_different_aliases(start: str) -> None:
+    first = int(IPv6Address(start))
+    assert all_different([IPv6Address(first + number) for number in range(70_000)])
+
+
+@pytest.mark.parametrize("start", ["2600::", "fd12:3456::"])
+def test_more_ipv6_sites_than_16_bits_can_count_have_different_aliases(start: str) -> None:
+    first = int(IPv6Address(start))
+    assert all_different([IPv6Address(first + (number << 80) + 1) for number in range(70_000)])
+
+
+def test_all_link_local_ipv4_addresses_have_different_aliases() -> None:
+    first = int(IPv4Address("169.254.0.0"))
+    addresses = [IPv4Address(first + number) for number in range(1 << 16)]
+    aliases = AddressAliases([str(one) for one in addresses])
     found = [aliases.ip(one) for one in addresses]
     assert len(set(found)) == len(found)
-    assert [aliases.ip(one) for one in addresses] == found
+    assert [str(one) for one, alias in zip(addresses, found, strict=True) if alias == str(one)] == [
+        "169.254.0.0",
+        "169.254.169.254",
+    ]
+
+
+@pytest.mark.parametrize(("length", "number"), [(16, 2000), (20, 2000), (12, 100)])
+def test_ipv4_networks_beyond_those_reserved_for_tests_have_different_aliases(length: int, number: int) -> None:
+    step = 1 << (32 - length)
+    firsts = [(11 << 24) + one * step for one in range(number)]
+    addresses = [IPv4Address(first + part + 1) for first in firsts for part in range(0, step, 1 << 16)]
+    assert all_different(addresses, tuple(f"{IPv4Address(first)}/{length}" for first in firsts))
+
+
+def test_a_mac_address_in_the_name_of_an_interface_is_no_alias() -> None:
+    first = AddressAliases().mac("00:11:22:33:44:55")
+    assert AddressAliases([f"enx{first.replace(':', '')}"]).mac("00:11:22:33:44:55") != first
 
 
 @given(st.lists(st.binary(min_size=6, max_size=6), min_size=1, max_size=40, unique=True))
