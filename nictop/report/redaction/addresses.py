@@ -59,6 +59,7 @@ class AddressAliases:
         self._macs_seen = {digits_of_mac(one) for one in originals}
         seen = [one for one in map(parse_ip_address, originals) if one is not None]
         self._fours = {int(one) for one in seen if one.version == 4}
+        self._not_aliases = self._fours | {int(METADATA_SERVICE)}
         self._sixteens = {one >> 16 for one in self._fours}
         self._twenty_fours = {one >> 8 for one in self._fours}
         sixes = [int(one) for one in seen if one.version == 6]
@@ -102,8 +103,7 @@ class AddressAliases:
     def _link_local_four(self, address: IPv4Address) -> IPv4Address:
         if address == LINK_LOCAL_FOUR.network_address:
             return address
-        taken = self._fours | {int(METADATA_SERVICE)}
-        number = self._number("link-local IPv4", address, lambda number: LINK_LOCAL_FIRST + number in taken)
+        number = self._number("link-local IPv4", address, lambda number: LINK_LOCAL_FIRST + number in self._not_aliases)
         alias = LINK_LOCAL_FIRST + number
         if alias > LINK_LOCAL_LAST:  # the input has nearly all of them
             return IPv4Address(self._number("IPv4", address, self._fours.__contains__))

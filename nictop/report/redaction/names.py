@@ -18,6 +18,7 @@ Kind = Literal["host", "domain", "profile", "machine", "user", "alias", "serial"
 
 PUBLIC_NAMES = frozenset(("", "local", "localhost", "localhost.localdomain"))
 GENERATED_NAMES = re.compile(rf"{GENERATED_NAME.pattern}|pid \d+")
+WORD = re.compile(r"[\w-]+")
 MIN_NAME_CHARS = 3
 """Characters of a name that is searched everywhere in a text. Shorter ones are found only before a colon, and as the
 whole text: elsewhere they are probably ordinary words."""
@@ -38,12 +39,12 @@ has named after its MAC address."""
 
 
 class NameAliases:
-    """Aliases ``kind-1``, ``kind-2``, …. `originals`: strings that must not become aliases."""
+    """Aliases ``kind-1``, ``kind-2``, …. `originals`: strings that must not become aliases, nor any word in them."""
 
     def __init__(self, originals: Collection[str] = ()) -> None:
         self.counted: dict[str, dict[str, None]] = {}
         """Kind → the names that have an alias, each once, case folded."""
-        self._originals = {one.casefold() for one in originals}
+        self._originals = {word for one in originals for word in _words(one.casefold())}
         self._aliases: dict[tuple[str, str], str] = {}
         self._spellings: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
@@ -92,7 +93,7 @@ class NameAliases:
                 alias = f"{number:032x}" if kind == "digest" else f"{number:016x}"
             else:
                 alias = f"{kind}-{number}{'.example' if kind == 'domain' else end}"
-            if alias not in self._originals:
+            if self._originals.isdisjoint((alias, alias.partition(".")[0])):
                 return alias
 
     def expression(self) -> re.Pattern[str]:
@@ -113,6 +114,12 @@ class NameAliases:
     def found(self, name: str) -> str:
         """Alias of a name that the expression found."""
         return self._found.get(name.casefold(), "hidden")
+
+
+def _words(text: str) -> Iterator[str]:
+    """`text`, and each word in it: ``host-1`` in ``host-1.example.org``."""
+    yield text
+    yield from WORD.findall(text)
 
 
 def _forms(name: str) -> Iterator[str]:
