@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from nictop.probe.records import VCPU_WAITS, Counters, Unreadable
-from nictop.wire.esxi.outputs import PORT_EVENTS, Fields, Port, Reading, integer_of
+from nictop.wire.esxi.outputs import Fields, Port, Reading, integer_of
 
 CLOCK_TICKS = 10_000
 """Ticks per second of the counted times: a percentage with two decimal places of a second is a whole number."""
@@ -65,11 +65,17 @@ class Accumulated:
     def __init__(self) -> None:
         self._time: float | None = None
         self._bases: dict[str, tuple[int, ...]] = {}
+        self._events: dict[int, tuple[str, ...]] = {}
+        """Port → events of the last inventory: their order there is that of the counters."""
         self._values: dict[tuple[object, ...], list[float]] = {}
 
     def begin_with(self, name: str, counters: Sequence[int]) -> None:
         """The values of a vmnic now; only the first ones count."""
         self._bases.setdefault(name, tuple(counters))
+
+    def order_events_as(self, inventory: Reading) -> None:
+        """From now on the events of each port are counted in the order of the inventory made from that reading."""
+        self._events = {port.number: port.known_events() for port in inventory.ports}
 
     def counters(
         self,
@@ -106,9 +112,9 @@ class Accumulated:
             counted = add(("link", port.number), _link_rates(port), self._bases.get(port.name, ()))
             if len(counted) >= 4:
                 links[ifindex] = counted
-            if port.events:
-                names = [name for name in PORT_EVENTS if name in port.events]
-                driver[ifindex] = add(("driver", port.number, *names), [port.events[name] for name in names])
+            events = self._events.get(port.number)
+            if events:
+                driver[ifindex] = add(("driver", port.number, *events), [port.events.get(name) for name in events])
         for world in reading.worlds.values():
             used = add(("world", world.number), [_ticks(world.used)])
             if used:

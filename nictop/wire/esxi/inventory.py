@@ -397,7 +397,7 @@ def _port_link(port: Port, facts: Facts, numbers: IfindexAllocator) -> Link:
     details |= {"adapter": port.vnic} if port.vnic is not None else {}
     mtu = facts.mtus.get(port.switch or "")
     is_uplink_known = uplink is not None and any(text_of(nic.get("name")) == uplink for nic in facts.nics)
-    names = tuple(PORT_EVENTS[name] for name in PORT_EVENTS if name in port.events)
+    names = tuple(PORT_EVENTS[name] for name in port.known_events())
     ethtool = Ethtool(
         rings=Rings(port.rings[0], None, None, None, None, None, None, None) if port.rings is not None else None,
         driver_counter_names=names or None,

@@ -158,6 +158,10 @@ class Port:
     workers: tuple[int, ...] = ()
     """World IDs of threads of the hypervisor that work for it."""
 
+    def known_events(self) -> tuple[str, ...]:
+        """The events that were reported, in the order of `PORT_EVENTS`."""
+        return tuple(name for name in PORT_EVENTS if name in self.events)
+
 
 PORT_EVENTS = {
     "r1full": "rx ring 1 full",

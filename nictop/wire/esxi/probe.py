@@ -286,6 +286,7 @@ class EsxiProbe:
                 self._accumulated.begin_with(nic, counted)
         reading = self._reading or Reading(None, (), {}, ())
         self._inventory_at = time.monotonic()
+        self._accumulated.order_events_as(reading)
         self._put(inventory=inventory_of(facts, reading, self._numbers, InventoryTime(begin, wall, reason)))
 
     async def _esxcli(self, *words: str) -> tuple[list[Fields] | None, str]:

@@ -153,6 +153,7 @@ def test_addresses_with_decimal_numbers_are_not_used() -> None:
 
 def counted(*readings: tuple[float, Reading]) -> list[Counters]:
     accumulated, numbers = Accumulated(), IfindexAllocator()
+    accumulated.order_events_as(readings[0][1])
     return [accumulated.counters(time, one, ifindexes(one, numbers), {}) for time, one in readings]
 
 
@@ -170,6 +171,20 @@ def test_a_rate_that_is_not_known_has_no_counter() -> None:
     without = replace(one, ports=tuple(replace(each, received=replace(each.received, bits=None)) for each in one.ports))
     first, second, third = counted((1.0, one), (2.0, without), (3.0, one))
     assert len(first.links) == len(one.ports) and second.links == {} and len(third.links) == len(one.ports)
+
+
+def with_events(value: Reading, **events: float) -> Reading:
+    return replace(value, ports=tuple(replace(one, events=events) if one.vnic else one for one in value.ports))
+
+
+def test_events_are_counted_in_the_order_of_the_inventory() -> None:
+    """The same number of events, of which one is another: its count is not that of the event it takes the place of."""
+    inventory = with_events(reading(statistics()), r1full=1.0, txdisc=3.0)
+    other = with_events(inventory, r2full=100.0, txdisc=3.0)
+    more = with_events(inventory, r1full=1.0, r2full=100.0, txdisc=3.0)
+    first, second, third, fourth = counted((1.0, inventory), (2.0, other), (3.0, more), (4.0, inventory))
+    for counters, expected in ((first, (0, 0)), (second, ()), (third, (1, 3)), (fourth, (2, 6))):
+        assert set(counters.driver.values()) == {expected}
 
 
 def test_a_nic_counts_from_its_own_counters_on() -> None:
