@@ -342,7 +342,8 @@ def _outcome_text(outcome: Outcome) -> str:
 def _size_texts(test: PathTest) -> Iterator[str]:
     by_result: dict[tuple[str, str], list[str]] = {}
     for size in test.sizes:
-        result = f"{size.largest} bytes", _size_limit(size)
+        largest = "no size was answered" if size.largest is None else f"{size.largest} bytes"
+        result = largest, _size_limit(size)
         by_result.setdefault(result, []).append(PROTOCOL_NAMES[size.protocol].partition(" ")[0])
     for (largest, limit), names in by_result.items():
         yield f"{largest} ({' and '.join(names)}, DF set){limit}"

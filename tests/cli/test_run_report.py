@@ -206,6 +206,19 @@ def test_text_of_a_run_at_80_columns() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("complete", "sentence"),
+    [(True, "largest packet 1400 of 1500 bytes"), (False, "largest packet 1400 or more of 1500 bytes")],
+)
+def test_the_largest_packet_of_a_search_that_did_not_end(complete: bool, sentence: str) -> None:
+    test = path_test(BLACK_HOLE, largest=1400)
+    first, back = test.result.directions
+    assert first.test is not None
+    tested = replace(first.test, sizes=tuple(replace(one, complete=complete) for one in first.test.sizes))
+    cut = replace(test, result=replace(test.result, directions=(replace(first, test=tested), back)))
+    assert f"RTT median 200 µs; {sentence}" in run_text(result(path_test=cut), 120)
+
+
 def test_text_with_a_path_test() -> None:
     """What it measured, what it found, and at the end the findings with their commands."""
     made = result(path_test=path_test(BLACK_HOLE, largest=1400))

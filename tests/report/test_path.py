@@ -98,6 +98,9 @@ def test_text() -> None:
          "finished"),
         ({"sizes": (PathSize("udp", 1500, 1400, IcmpError(3, 4, "{0[x]}{", 1400)),)},
          '  largest   1400 bytes (UDP, DF set); ICMP "fragmentation needed" from {0[x]}{ (MTU 1400)'),
+        ({"sizes": (PathSize("udp", 1500),)}, "  largest   no size was answered (UDP, DF set)"),
+        ({"sizes": (PathSize("udp", 1500, complete=False),)},
+         "  largest   no size was answered (UDP, DF set); search not finished"),
         ({"sizes": ()}, "  largest   not tested: nothing is answered"),
     ],
 )  # fmt: skip

@@ -364,7 +364,8 @@ def _direction_text(direction: PathDirection) -> str:
     parts = [f"RTT median {units.duration(times.median)}"] if times else []
     size = best_size(test)
     if size is not None:
-        parts.append(f"largest packet {size.largest} of {size.limit} bytes" + "" if size.complete else " or more")
+        at_least = "" if size.complete else " or more"
+        parts.append(f"largest packet {size.largest}{at_least} of {size.limit} bytes")
     return "; ".join(parts) or "no answer"
 
 
