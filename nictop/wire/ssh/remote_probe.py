@@ -210,10 +210,6 @@ class RemoteProbe:
             self._pause()
         except HostUnreachable as error:
             self._fail(error)
-        except ProtocolMismatch as error:
-            self._fail(PermanentError(error.message, error.hint))
-        except NictopError as error:
-            self._fail(TransientError(error.message))
 
     def _receive_stderr(self, data: bytes) -> None:
         self._stderr = (self._stderr + data)[-MAX_REMOTE_STDERR_BYTES:]
@@ -408,4 +404,13 @@ class RemoteProbe:
     def spawn(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        """Without the work that a task was to do, the probe does not start or end: its error is the reason."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, HostUnreachable):
+            self._fail(error)
+        elif error is not None:
+            self._fail(PermanentError(f"internal error: {type(error).__name__}: {sanitize(str(error))}"))

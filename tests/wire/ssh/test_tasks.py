@@ -1,0 +1,56 @@
+"""Work of a remote probe that fails ends the probe with the reason, at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nictop.wire.budget import HostBudget
+from nictop.wire.errors import PermanentError, TransientError
+from nictop.wire.ssh.authentication import Credentials
+from nictop.wire.ssh.bootstrap_command import RemoteCommand
+from nictop.wire.ssh.remote_probe import RemoteProbe
+
+
+class BrokenBundle:
+    """Sources that cannot be made for the Python of the host."""
+
+    first = b""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def rest_for(self, version: str, magic: str) -> bytes:
+        raise self.error
+
+
+def probe_with(error: Exception) -> RemoteProbe:
+    bundle: Any = BrokenBundle(error)
+    return RemoteProbe(RemoteCommand((), 0, 0, "a" * 16, "b" * 16), bundle, "vm1", Credentials(None), HostBudget())
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (KeyError("3.99"), PermanentError, "internal error: KeyError: '3.99'"),
+        (MemoryError(), PermanentError, "internal error: MemoryError: "),
+        (ValueError("ev\x1b[2Jil"), PermanentError, "internal error: ValueError: ev [2Jil"),
+        (TransientError("vm1 is busy"), TransientError, "vm1 is busy"),
+    ],
+)
+async def test_sources_that_cannot_be_sent(error: Exception, kind: type[Exception], message: str) -> None:
+    probe = probe_with(error)
+    probe.spawn(probe._send_rest("3.99.0", "00"))
+    assert await probe.next() is None
+    assert type(probe.error) is kind and str(probe.error) == message
+    assert not probe._tasks
+
+
+async def test_the_first_reason_is_kept_and_a_cancelled_task_is_none() -> None:
+    probe = probe_with(KeyError("3.99"))
+    probe._fail(TransientError("connection lost"))
+    probe.spawn(probe._send_rest("3.99.0", "00"))
+    probe.spawn(probe._send_pings())
+    await probe.end()
+    assert str(probe.error) == "connection lost"
