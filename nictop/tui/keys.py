@@ -75,7 +75,7 @@ KEYS: dict[str, Key] = {
     "palette": Key("colon,ctrl+p", "command palette: all actions, views, hosts and interfaces"),
     "copy": Key("y", "copy the command, or what is shown"),
     "edit": Key("e", "set up the selected interface; Hosts: add, remove, reconnect; Traffic: open the form"),
-    "fix": Key("f", "plan of the fix, and apply it; open the unconfirmed change"),
+    "fix": Key("f", "plan of the fix, and apply it where changes are allowed; open the unconfirmed change"),
     "next": Key("n", "next finding, test or run of a test; a recording: next in time (N: previous)"),
     "faster": Key("plus,equals_sign", "read more often; a recording: faster; chart of a test: zoom in"),
     "slower": Key("minus", "read less often; a recording: slower; chart of a test: zoom out"),
@@ -281,7 +281,10 @@ LIVE_KEYS: list[BindingType] = [
     _hide("right", "step_nic(1)", "Next interface"),
     _bind("copy", "copy", "Copy fix", "copy the commands that the view shows; Devices: of the worst finding"),
     _bind("fix", "fix", "Apply fix", "show the plan of that fix; apply it, with automatic rollback"),
+    _bind("fix", "show_fix", "Show fix", "show that fix and its plan; nictop does not apply it here"),
+    _bind("fix", "show_change", "Open change", "open the change that is not confirmed yet, or its result"),
     _bind("edit", "set_up", "Set up", "set up the selected interface: IP address, queues, VFs, IRQ affinity"),
+    _bind("edit", "show_set_up", "Show set-up", "show how to set up the selected interface; changes are disabled"),
     _bind("filter", "filter", "Filter", "filter the list", priority=True),
     _bind("back", "back", "Back", "go back; from a view to Devices"),
     _bind("options", "options", "View", "view options"),
@@ -361,7 +364,7 @@ RECORDED_RUN_KEYS: list[BindingType] = [
 
 # ------------------------------------------------------------------------------------------------------------ changes
 
-SET_UP_KEYS: list[BindingType] = [_hidden("enter", "continue", "Continue", id="set-up.continue")]
+SET_UP_KEYS: list[BindingType] = [_hidden("enter", "continue", "Show plan", id="set-up.continue")]
 """In the form; on the buttons Enter presses."""
 
 # ------------------------------------------------------------------------------------------------------------ dialogs

@@ -172,7 +172,7 @@ class FramedScreen(NictopScreen, Screen[None]):
     @property
     def refused_actions(self) -> tuple[str, ...]:
         """Those that only say that they are not available: no hint is shown for them."""
-        return () if self.nictop.replay is None else ("set_up", "fix", "edit")
+        return () if self.nictop.replay is None else ("set_up", "fix", "show_change", "edit")
 
     @property
     def types(self) -> bool:

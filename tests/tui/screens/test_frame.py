@@ -351,7 +351,7 @@ async def test_keys_of_the_configuration_are_bound_and_shown() -> None:
         screen.app.set_keymap(keys)
         await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")))
         assert screen.drawn()[-1].endswith("f1 Help  q Quit ")
-        assert " y Set up " in screen.drawn()[-1]
+        assert " y Show set-up " in screen.drawn()[-1]
         await screen.press("x")
         assert tab(screen) == "queues"
         await screen.press("2", "1", "f1")

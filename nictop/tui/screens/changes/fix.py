@@ -6,8 +6,8 @@
 │ Run on vm1:                                                    │
 │       nmcli con mod … ipv4.addresses 192.0.2.10/24             │
 │                                                                │
-│ [ Continue ] [ Copy ] [ Cancel ]                               │
-╰ Tab Next · Enter Continue · Esc Cancel ────────────────────────╯
+│ [ Show plan ] [ Copy ] [ Cancel ]                              │
+╰ Tab Next · Enter Show plan · Esc Cancel ───────────────────────╯
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class FixScreen(NictopScreen, Dialog[None]):
     @property
     def key_hints(self) -> str:
         if self._can_continue:
-            return "Tab Next · Enter Continue · Esc Cancel"
+            return "Tab Next · Enter Show plan · Esc Cancel"
         copy = "" if self._blanks else f" · {shown_key(self.app, 'copy')} Copy"
         return f"Tab Next · Enter Confirm · Esc Close{copy}"
 
@@ -87,7 +87,7 @@ class FixScreen(NictopScreen, Dialog[None]):
             row.show((copy, Button("cancel", "Close")), stage="shown", chosen="copy")
             return
         if self._can_continue:
-            row.show((Button("continue", "Continue"), copy, Button("cancel", "Cancel")), stage=1)
+            row.show((Button("continue", "Show plan"), copy, Button("cancel", "Cancel")), stage=1)
             return
         apply = Button("apply", "Apply", enabled=False, why_not=DISABLED_REASON)
         row.show((apply, copy, Button("cancel", "Close")), chosen="copy", stage=1)

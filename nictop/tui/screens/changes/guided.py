@@ -7,10 +7,10 @@
 │ ── Commands ─────────────────────────────────────────────────  │
 │       ethtool -L ens4 combined 4                               │
 │                                                                │
-│ [ Continue ] [ Copy ] [ Cancel ]                               │
-╰ Tab Next · Enter Continue · Esc Cancel ────────────────────────╯
+│ [ Show plan ] [ Copy ] [ Cancel ]                              │
+╰ Tab Next · Enter Show plan · Esc Cancel ───────────────────────╯
 
-Continue opens the change dialog, as a fix does: the plan of the host, rolled back unless it is confirmed, and a check
+Show plan opens the change dialog, as a fix does: the plan of the host, rolled back unless it is confirmed, and a check
 of the result.
 """
 
@@ -38,6 +38,7 @@ from nictop.tui.widgets.changes.page import draw_fix
 NO_NETWORKMANAGER = (
     "This host does not run NetworkManager. Temporary: the ip command; permanent: netplan, networkd or ifupdown, below."
 )
+READ_ONLY = "Changes of this host are disabled: the commands and the plan are shown, nothing is applied."
 
 
 class SetUpScreen(NictopScreen, Dialog[None]):
@@ -51,7 +52,7 @@ class SetUpScreen(NictopScreen, Dialog[None]):
         self._place = place
         self._job: ChangeJob | NictopError = Missing("")
         self._submitted = False
-        """Continue was pressed: a missing value is shown as a mistake."""
+        """Show plan was pressed: a missing value is shown as a mistake."""
 
     @property
     def dialog_title(self) -> str:
@@ -59,14 +60,14 @@ class SetUpScreen(NictopScreen, Dialog[None]):
 
     @property
     def key_hints(self) -> str:
-        return "Tab Next · Enter Continue · Esc Cancel"
+        return "Tab Next · Enter Show plan · Esc Cancel"
 
     def compose_fields(self) -> Iterable[Widget]:
         yield SetUpForm(fields_of(self._place), id="set-up-form")
 
     def show_buttons(self, row: ButtonRow) -> None:
         has_commands = isinstance(self._job, ChangeJob)
-        row.show((Button("continue", "Continue"), Button("copy", "Copy", has_commands), Button("cancel", "Cancel")))
+        row.show((Button("continue", "Show plan"), Button("copy", "Copy", has_commands), Button("cancel", "Cancel")))
 
     def on_form_changed(self) -> None:
         self._submitted = False
@@ -86,6 +87,8 @@ class SetUpScreen(NictopScreen, Dialog[None]):
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         job = self._job
         lines: list[SpanLine] = []
+        if not self.nictop.changes.allowed(self._place.host.name):
+            lines += self.wrapped(READ_ONLY, cells, "warn", indent=" ")
         if isinstance(job, NictopError):
             style = "dim" if isinstance(job, (Missing, NotKnown)) and not self._submitted else "bad"
             for text, tone in ((job.message, style), (job.hint or "", "dim")):

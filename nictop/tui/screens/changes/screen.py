@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 APPLY_ANSWER = "yes"
 HIDE = Button("cancel", "Hide")
+TIME_STEPS = (1, "More time"), (-1, "Less")
+"""Step of the time until the rollback → words of its button, which do not read as a rollback."""
 
 
 class HostChangeScreen(NictopScreen, Dialog[None]):
@@ -121,9 +123,9 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
             yield from (Button("copy", "Copy"), Button("cancel", "Close"))
         elif _is_undecided(progress):
             yield from (Button("apply", "Apply"), Button("copy", "Copy"))
-            for step in (1, -1):
+            for step, words in TIME_STEPS:
                 seconds = self.nictop.changes.keep_seconds(step)
-                label = f"Rollback: {whole_seconds(seconds)}"
+                label = f"{words}: {whole_seconds(seconds)}"
                 yield Button(f"wait({step})", label, seconds != progress.spec.keep_within)
             yield cancel
         elif progress.stage == "ended":

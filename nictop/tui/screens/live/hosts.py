@@ -206,7 +206,8 @@ class HostsScreen(FramedScreen):
         ]
         row = self._row
         if row is not None and row.link is not None:
-            entries.append(MenuEntry(f"Set up {row.end.host} {row.link.name}…", self._set_up))
+            words = "Set up" if self.nictop.changes.allowed(row.end.host) else "Show set-up of"
+            entries.append(MenuEntry(f"{words} {row.end.host} {row.link.name}…", self._set_up))
             entries += self._path_entries(row.end)
         self.app.push_screen(MenuScreen("Hosts", entries))
 

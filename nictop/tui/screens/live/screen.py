@@ -171,6 +171,13 @@ class LiveScreen(LiveView):
         else:
             self._open_advice(shown)
 
+    def action_show_fix(self) -> None:
+        """The same: the dialog says what it cannot do."""
+        self.action_fix()
+
+    def action_show_change(self) -> None:
+        self.action_fix()
+
     def _open_advice(self, fix: Fix) -> None:
         """What Queues says, without a finding."""
         from nictop.changes.job import ChangeJob
@@ -189,6 +196,10 @@ class LiveScreen(LiveView):
         elif nics:
             entries = [MenuEntry(one.name, partial(self.opener.open_set_up, host, one.ifindex)) for one in nics]
             self.app.push_screen(MenuScreen("Set up", entries))
+
+    def action_show_set_up(self) -> None:
+        """The same: it ends with the plan."""
+        self.action_set_up()
 
     def action_step(self, direction: int) -> None:
         self.query_one(DeviceTable).step_to_link(direction)
@@ -322,10 +333,10 @@ class LiveScreen(LiveView):
                 )
             case "copy":
                 return view != CONNECTIONS and self._fix is not None
-            case "fix":
-                return (view != CONNECTIONS and self._fix is not None) or self.nictop.changes.progress is not None
-            case "set_up":
-                return self.nictop.replay is not None or bool(self._nics_to_set_up[1])
+            case "fix" | "show_fix" | "show_change":
+                return action == self.fix_action
+            case "set_up" | "show_set_up":
+                return action == self.set_up_action
             case "step":
                 return view == "body"
             case "sort" | "reverse":

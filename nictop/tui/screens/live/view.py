@@ -95,8 +95,10 @@ class LiveView(FramedScreen):
         self._pairs = HostPairs()
         """For the filter of the devices."""
         self._draw_due = self._has_change = self._filled = False
-        self._offered = False, False
-        """There is a fix; a NIC to set up."""
+        self._offered = "", ""
+        """`fix_action` and `set_up_action` of the footer."""
+        self._judged: tuple[Fix, bool] | None = None
+        """The last fix of `_can_apply`, and its answer."""
 
     def compose_body(self) -> Iterable[Widget]:
         with ContentSwitcher(initial="body", id="views"):
@@ -366,9 +368,41 @@ class LiveView(FramedScreen):
             return None
         return first_fix(all_findings_of(row, device_findings(self.nictop.display.diagnosis, self._host)))
 
+    @property
+    def fix_action(self) -> str:
+        """The action of the key of fixes: fix, show_fix, show_change; "": none."""
+        if self.nictop.changes.progress is not None:
+            return "show_change"
+        found = self._fix
+        if found is None or self.view == CONNECTIONS:
+            return ""
+        finding, fix = found
+        host = self._host if finding is None else finding.host
+        return "fix" if self._can_change(host) and self._can_apply(fix) else "show_fix"
+
+    @property
+    def set_up_action(self) -> str:
+        """The action of the key of the set-up: set_up, show_set_up; "": none."""
+        host, nics = self._nics_to_set_up
+        if self.nictop.replay is None and not nics:
+            return ""
+        return "set_up" if self._can_change(host) else "show_set_up"
+
+    def _can_change(self, host: str) -> bool:
+        """A recording refuses it when the key is pressed."""
+        return self.nictop.replay is not None or self.nictop.changes.allowed(host)
+
+    def _can_apply(self, fix: Fix) -> bool:
+        """It is not only for the user to run."""
+        if self._judged is None or self._judged[0] is not fix:
+            from nictop.changes.actions import Actions, actions_of
+
+            self._judged = fix, isinstance(actions_of(fix), Actions)
+        return self._judged[1]
+
     def _offer(self) -> None:
         """Keys that act on what is chosen are in the footer where they do."""
-        offered = self._fix is not None, bool(self._nics_to_set_up[1])
+        offered = self.fix_action, self.set_up_action
         if offered != self._offered:
             self._offered = offered
             self.refresh_bindings()

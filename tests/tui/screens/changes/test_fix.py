@@ -182,9 +182,52 @@ async def test_what_runs_elsewhere_can_only_be_copied() -> None:
 async def test_f_is_not_offered_where_there_is_nothing_to_type() -> None:
     async with live_screen(WIDE) as screen:
         await with_finding(screen, JUMBO)
-        assert screen.app.screen.check_action("fix", ()) is True
+        assert screen.app.screen.check_action("show_fix", ()) is True
         await screen.show_diagnosis(Diagnosis((), ()))
-        assert screen.app.screen.check_action("fix", ()) is False
+        assert screen.app.screen.check_action("show_fix", ()) is False
+
+
+RUN_BY_USER = Fix("here", "Reload it", commands("modprobe -r mlx5_core"))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "fix", "label", "other"),
+    [
+        (True, JUMBO, "f Apply fix", "Show fix"),
+        (False, JUMBO, "f Show fix", "Apply fix"),
+        (True, RUN_BY_USER, "f Show fix", "Apply fix"),
+        (True, replace(JUMBO, where="hypervisor"), "f Show fix", "Apply fix"),
+    ],
+)
+async def test_footer_palette_and_help_name_what_f_does_here(allowed: bool, fix: Fix, label: str, other: str) -> None:
+    """Where changes are disabled, and of a fix that nictop cannot apply, nothing is called Apply."""
+    async with live_screen(WIDE, allow_changes=allowed) as screen:
+        await with_finding(screen, fix)
+        for view in ("1", "4"):
+            await screen.press(view)
+            assert label in screen.drawn()[-1] and other not in screen.drawn()[-1]
+        keys = {binding.binding.description for binding in screen.app.screen.active_bindings.values()}
+        assert label[2:] in keys and other not in keys
+        assert ("Set up" in keys, "Show set-up" in keys) == (allowed, not allowed)
+
+
+async def test_the_set_up_says_where_it_ends_without_changes() -> None:
+    async with live_screen(NARROW) as screen:
+        await with_finding(screen, JUMBO)
+        assert "e Show set-up" in screen.drawn()[-1]
+        await screen.press("e")
+        assert "nothing is applied" in dialog_text(screen)
+        assert button_labels(screen) == ["Show plan", "Copy", "Cancel"]
+
+
+async def test_while_a_change_is_open_f_names_it() -> None:
+    async with live_screen(WIDE, allow_changes=True) as screen:
+        await with_finding(screen, JUMBO)
+        reply = await scripted_change(screen)
+        await press_button(screen, "Apply")
+        await reply("applying")
+        await screen.press("escape")
+        assert "f Open change" in screen.drawn()[-1]
 
 
 async def test_a_host_that_is_away_is_not_asked() -> None:
@@ -380,11 +423,11 @@ async def test_an_unconfirmed_change_is_rolled_back_and_the_screens_show_it(log:
     async with screen_with_changes_in_namespace(NARROW) as (screen, namespace):
         screen.waits_longest = False
         await screen.prepare_fix()
-        await choose_button(screen, "Rollback: 20 s")
+        await choose_button(screen, "Less: 20 s")
         await screen.press(*["enter"] * 5)
         assert "rolls back automatically after 5 s" in screen.dialog_text()
-        await press_button(screen, "Rollback: 10 s")
-        await press_button(screen, "Rollback: 5 s")
+        await press_button(screen, "More time: 10 s")
+        await press_button(screen, "Less: 5 s")
         await press_button(screen, "Apply")
         await screen.wait_for_text("✓ Applied")
         assert "Rolls back in" in screen.dialog_text()

@@ -284,7 +284,7 @@ async def test_on_a_pci_function_it_is_its_netdev() -> None:
         for address, title in ((one, "set up ens1"), (two, "Set up")):
             table.choose_index(rows.index(f"pci:{address}"))
             await screen.settle()
-            assert any("e Set up" in row for row in screen.drawn()[-1:])
+            assert any("e Show set-up" in row for row in screen.drawn()[-1:])
             await screen.press("e")
             assert any(title in row for row in screen.drawn())
             if address == two:
@@ -293,7 +293,7 @@ async def test_on_a_pci_function_it_is_its_netdev() -> None:
             await screen.press("escape")
         table.choose_index(rows.index(f"pci:{none}"))
         await screen.settle()
-        assert not any("e Set up" in row for row in screen.drawn()[-1:])
+        assert not any("e Show set-up" in row for row in screen.drawn()[-1:])
         await screen.press("e")
         assert shows(screen, LiveScreen)
 
