@@ -239,6 +239,8 @@ class ChangeSession:
             await self._session.request(Request(inventory=True))
             return [Applied(self.progress.plan, self._deadline or now)]
         self._inbox.end_watching()
+        if line.kind in ("undone", "failed"):
+            await self._session.request(Request(inventory=True))
         self._reply_deadline = now + (self._limits.after_failure if self._failed else self._limits.settle)
         if line.kind == "undoing":
             return [Undoing(line.text)]

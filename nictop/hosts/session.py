@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from nictop.hosts.specification import LOCAL, RECORDED, Host
 from nictop.hosts.start import StartSteps
 from nictop.model.history import History
-from nictop.model.snapshot import Snapshot, advance, watchable_links, with_state
+from nictop.model.snapshot import BEFORE_CHANGE, Snapshot, advance, watchable_links, with_state
 from nictop.model.text import units
 from nictop.model.time_axis import LocalClock
 from nictop.model.window import RatesWindow
@@ -36,6 +36,8 @@ HISTORY_LENGTH = 600
 
 SILENT_AFTER_SECONDS = 3.0
 """A live host is silent when it has sent nothing for two intervals and these seconds."""
+
+BEFORE_CHANGE_NOTICE = f"interfaces and findings were {BEFORE_CHANGE}; they are being read again"
 
 ConnectionStatus = Literal["connecting", "live", "silent", "overloaded", "lost", "failed"]
 """`Snapshot.state`, and two kinds of live: silent: it has sent nothing for some time; overloaded: it sends more than is
@@ -263,12 +265,17 @@ class HostSession:
             return ""
         return f"no data for {units.whole_seconds(age)}"
 
+    @property
+    def _before_change(self) -> str:
+        return BEFORE_CHANGE_NOTICE if self.snapshot.is_before_change else ""
+
     def notice(self, now: float, interval: float) -> str:
         """The line above the values of a host: why it is not live, what happens next, and how old the values are; for a
-        live one the newest error of its probe. "" if there is none of these."""
+        live one the newest error of its probe, or that it was changed since it was read. "" if there is none of
+        these."""
         status, age = self.status(now, interval), self.age_text(now, interval)
         if status == "live":
-            return self.snapshot.message
+            return self.snapshot.message or self._before_change
         if status == "overloaded":
             return OVERLOADED_MESSAGE
         parts = [self.reason or self.snapshot.message]

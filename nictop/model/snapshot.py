@@ -40,6 +40,10 @@ from nictop.probe.records import (
 )
 
 T = TypeVar("T")
+CHANGING = ("applying", "applied", "undoing", "undone", "failed")
+"""Replies about a change after which an older inventory is no longer that of the host."""
+BEFORE_CHANGE = "read before the change"
+"""What is said of values of such an inventory."""
 State = Literal["connecting", "live", "lost", "failed"]
 
 MAX_TROUBLES = 20
@@ -92,8 +96,15 @@ class Snapshot:
     """ifindex → what was received while listening for LLDP on request; None: nothing until the end."""
     recorded_at: float | None = None
     """Wall time of this state of a recording, by the clock of the recording machine; None: of a live host."""
+    changed_at: float | None = None
+    """When nictop last changed the host, or began to (seconds, CLOCK_MONOTONIC of the host); None: it has not."""
     histories: dict[str, LinkHistory] = field(default_factory=dict)
     """Device → what happened to its netdev in the last hour, as far as it was watched."""
+
+    @property
+    def is_before_change(self) -> bool:
+        """The inventory was started before the host was changed: its values may be those of before."""
+        return self.changed_at is not None and self.inventory is not None and self.inventory.time < self.changed_at
 
     @cached_property
     def configuration(self) -> LinkConfiguration | None:
@@ -140,6 +151,8 @@ def advance(before: Snapshot, line: Line) -> Snapshot:
         return replace(before, connections=line.connections)
     if line.traffic is not None and line.traffic.lldp is not None:
         return replace(before, listened=_listened(before, line.traffic.lldp))
+    if line.change is not None and line.change.kind in CHANGING:
+        return _with_same_inventory(before, replace(before, changed_at=line.change.time))
     if line.trouble is not None:
         troubles = (*before.troubles, line.trouble)[-MAX_TROUBLES:]
         return replace(before, message=line.trouble.message, troubles=troubles)

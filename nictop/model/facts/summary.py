@@ -10,7 +10,7 @@ from dataclasses import replace
 from nictop.model.devices.bonds import bond_text
 from nictop.model.facts.sections import SUMMARY, Fact, Section, section
 from nictop.model.rates.links import LinkRates
-from nictop.model.snapshot import ARPHRD_VOID, Snapshot
+from nictop.model.snapshot import ARPHRD_VOID, BEFORE_CHANGE, Snapshot
 from nictop.model.text import units
 from nictop.model.text.words import Tone, absence_reason, count_noun, driver_name, is_virtual, mtu_text, state_text
 from nictop.probe.records import LINK_COUNTERS, Address, Link, PciFunction
@@ -30,7 +30,7 @@ def summary_section(link: Link, pci: PciFunction | None, snapshot: Snapshot) -> 
     yet."""
     if link.type == ARPHRD_VOID:
         return ()
-    facts = [_state(link), errors_fact(link, snapshot), _addresses(link, snapshot)]
+    facts = [*_age(snapshot), _state(link), errors_fact(link, snapshot), _addresses(link, snapshot)]
     facts.append(_driver(link, pci) if link.bond is None else _bond(link, snapshot))
     return section(SUMMARY, [*facts, *_queues(link, pci)])
 
@@ -47,6 +47,7 @@ def summary_line(link: Link, pci: PciFunction | None, snapshot: Snapshot) -> tup
     none = "address unknown" if "addresses" in sources else "no address"
     address = f"{ranked[0].address}/{ranked[0].prefix_length}" if ranked else none
     facts = [
+        *_age(snapshot),
         Fact("State", text, tone),
         Fact("MTU", mtu_text(link)),
         Fact("Addresses", address, _addresses(link, snapshot).tone),
@@ -61,6 +62,11 @@ def summary_line(link: Link, pci: PciFunction | None, snapshot: Snapshot) -> tup
         facts.append(Fact("Queues", count_noun(number, "queue")))
     facts.insert(1 if errors.tone == "warn" else len(facts), replace(errors, text=brief))
     return tuple(facts)
+
+
+def _age(snapshot: Snapshot) -> tuple[Fact, ...]:
+    """Where the values are those of before a change of the host."""
+    return (Fact("Values", BEFORE_CHANGE, "warn"),) if snapshot.is_before_change else ()
 
 
 def _bond(link: Link, snapshot: Snapshot) -> Fact:

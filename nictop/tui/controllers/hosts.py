@@ -76,8 +76,15 @@ class WatchedHosts:
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """Names of the hosts whose facts are not there, or no longer of now: no finding is about them."""
-        return tuple(name for name, one in self.by_name.items() if one.is_unreachable or not one.has_readings)
+        """Names of the hosts whose facts are not there, or no longer of now: no finding is about them; behind those
+        that were changed since they were read, that."""
+        away = [name for name, one in self.by_name.items() if one.is_unreachable or not one.has_readings]
+        return (*away, *(f"{name} since its change" for name in self.changed_since if name not in away))
+
+    @property
+    def changed_since(self) -> tuple[str, ...]:
+        """Names of the hosts that were changed since they were read: their findings may be those of before."""
+        return tuple(name for name, one in self.by_name.items() if one.snapshot.is_before_change)
 
     @property
     def session(self) -> HostSession:

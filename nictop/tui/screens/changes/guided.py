@@ -25,6 +25,7 @@ from textual.widget import Widget
 from nictop.changes.guided.set_up import NotKnown
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
+from nictop.model.snapshot import BEFORE_CHANGE
 from nictop.rules import HostFacts
 from nictop.tui.keys import COPY_KEYS, SET_UP_KEYS
 from nictop.tui.screens.base import NictopScreen
@@ -38,6 +39,7 @@ from nictop.tui.widgets.changes.page import draw_fix
 NO_NETWORKMANAGER = (
     "This host does not run NetworkManager. Temporary: the ip command; permanent: netplan, networkd or ifupdown, below."
 )
+OLDER_VALUES = f"The values were {BEFORE_CHANGE}; they are being read again."
 READ_ONLY = "Changes of this host are disabled: the commands and the plan are shown, nothing is applied."
 
 
@@ -89,6 +91,8 @@ class SetUpScreen(NictopScreen, Dialog[None]):
         lines: list[SpanLine] = []
         if not self.nictop.changes.allowed(self._place.host.name):
             lines += self.wrapped(READ_ONLY, cells, "warn", indent=" ")
+        if self._place.host.snapshot.is_before_change:
+            lines += self.wrapped(OLDER_VALUES, cells, "warn", indent=" ")
         if isinstance(job, NictopError):
             style = "dim" if isinstance(job, (Missing, NotKnown)) and not self._submitted else "bad"
             for text, tone in ((job.message, style), (job.hint or "", "dim")):

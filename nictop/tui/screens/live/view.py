@@ -275,8 +275,9 @@ class LiveView(FramedScreen):
 
     def _draw_findings(self) -> None:
         """It remembers when findings were there, even while it is hidden."""
+        hosts = self.nictop.hosts
         self.query_one(FindingsView).show(
-            self.nictop.display.diagnosis, tuple(self.nictop.hosts.by_name), self.nictop.hosts.unread
+            self.nictop.display.diagnosis, tuple(hosts.by_name), hosts.unread, hosts.changed_since
         )
 
     @property

@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from nictop.model.facts import fit, width, wrap
+from nictop.model.snapshot import BEFORE_CHANGE
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.wording import SEVERITY_LABELS, checks_text, passed_texts, severity_counts_text
@@ -218,6 +219,7 @@ class FindingsView(WhileOpen, Container):
         self._diagnosis: Diagnosis | None = None
         self._hosts: Collection[str] = ()
         self._unread: Sequence[str] = ()
+        self._changed_since: Sequence[str] = ()
         self._chosen_fix: Fix | None = None
         """That of the chosen finding that the user has chosen."""
         self.skipped = False
@@ -257,10 +259,16 @@ class FindingsView(WhileOpen, Container):
         """The findings are there now."""
         self._recent.update(diagnosis.findings if diagnosis is not None else (), self._here().monotonic)
 
-    def show(self, diagnosis: Diagnosis | None, hosts: Collection[str], unread: Sequence[str] = ()) -> None:
+    def show(
+        self,
+        diagnosis: Diagnosis | None,
+        hosts: Collection[str],
+        unread: Sequence[str] = (),
+        changed_since: Sequence[str] = (),
+    ) -> None:
         """Remember the findings, and draw them if the view is visible. `hosts`: names of those that are watched;
-        `unread`: of those that are not checked."""
-        self._diagnosis, self._hosts, self._unread = diagnosis, hosts, unread
+        `unread`: of those that are not checked; `changed_since`: of those that were changed since they were read."""
+        self._diagnosis, self._hosts, self._unread, self._changed_since = diagnosis, hosts, unread, changed_since
         self.remember(diagnosis)
         if not self.display:
             return
@@ -284,6 +292,9 @@ class FindingsView(WhileOpen, Container):
         if column.display is self.full:
             column.display = not self.full
         counts = severity_counts_text(diagnosis.findings) if diagnosis is not None else ""
+        if changed_since:
+            hosts = f"{', '.join(changed_since)}: " if self._several_hosts else ""
+            counts = " · ".join(filter(None, (counts, f"{hosts}{BEFORE_CHANGE}")))
         checks = checks_text(diagnosis) if diagnosis is not None else ""
         _set_title(listed, f"Findings: {counts}" if counts else "Findings")
         is_titled = self.screen.has_class("-wide")  # the list has a border, which has the title
@@ -306,7 +317,7 @@ class FindingsView(WhileOpen, Container):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.show(self._diagnosis, self._hosts, self._unread)
+        self.show(self._diagnosis, self._hosts, self._unread, self._changed_since)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self._has_several_fixes if action == "mark" else super().check_action(action, parameters)

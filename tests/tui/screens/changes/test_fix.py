@@ -220,6 +220,18 @@ async def test_the_set_up_says_where_it_ends_without_changes() -> None:
         assert button_labels(screen) == ["Show plan", "Copy", "Cancel"]
 
 
+@pytest.mark.parametrize("kind", ["undone", "failed"])
+async def test_after_a_rollback_the_host_is_read_again_at_once(kind: ChangeKind) -> None:
+    async with live_screen(WIDE, allow_changes=True) as screen:
+        await with_finding(screen, JUMBO)
+        reply = await scripted_change(screen)
+        await press_button(screen, "Apply")
+        await reply("applying")
+        before = len([one for one in screen.source.requests if one.inventory])
+        await reply(kind)
+        await wait_until(screen, lambda: len([one for one in screen.source.requests if one.inventory]) > before)
+
+
 async def test_while_a_change_is_open_f_names_it() -> None:
     async with live_screen(WIDE, allow_changes=True) as screen:
         await with_finding(screen, JUMBO)

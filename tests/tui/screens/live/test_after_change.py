@@ -1,0 +1,79 @@
+"""After a change of a host, what was read before it is called that, until it is read again."""
+
+from __future__ import annotations
+
+import pytest
+
+from nictop.model.snapshot import BEFORE_CHANGE
+from nictop.probe.records import ChangeLine, Line
+from nictop.rules import Diagnosis
+from tests.support.dialogs import dialog_text
+from tests.support.findings import finding
+from tests.support.lines import counters, hello, inventory, link
+from tests.support.screen import NARROW, WIDE, Screen, live_screen
+
+NIC = link(2, "ens192", bus="pci")
+
+
+async def read(screen: Screen, time: float) -> None:
+    await screen.receive(hello(), inventory(NIC, time=time), counters(time, {2: (0, 0)}))
+    await screen.show_diagnosis(Diagnosis((finding(severity="warning"),), ()))
+
+
+def change(time: float, kind: str) -> Line:
+    return Line(change=ChangeLine(time, "x", kind))  # type: ignore[arg-type]
+
+
+def text(screen: Screen) -> str:
+    return " ".join(" ".join(screen.drawn()).split())
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+@pytest.mark.parametrize("kind", ["applying", "applied", "undoing", "undone", "failed"])
+async def test_every_view_says_so_until_the_inventory_is_newer(size: tuple[int, int], kind: str) -> None:
+    async with live_screen(size) as screen:
+        await read(screen, 1.0)
+        for view in "1234567":
+            await screen.press(view)
+            assert BEFORE_CHANGE not in text(screen), view
+        await screen.receive(change(5.0, kind))
+        for view in "1234567":
+            await screen.press(view)
+            assert BEFORE_CHANGE in text(screen), view
+        await screen.receive(inventory(NIC, time=4.0))
+        await screen.press("1")
+        assert BEFORE_CHANGE in text(screen), "it was started before"
+        await screen.receive(inventory(NIC, time=6.0))
+        for view in "1234567":
+            await screen.press(view)
+            assert BEFORE_CHANGE not in text(screen), view
+
+
+@pytest.mark.parametrize("kind", ["prepared", "refused", "kept"])
+async def test_replies_that_change_nothing_do_not_age_it(kind: str) -> None:
+    async with live_screen(WIDE) as screen:
+        await read(screen, 1.0)
+        await screen.receive(change(5.0, kind))
+        assert BEFORE_CHANGE not in text(screen)
+
+
+async def test_the_set_up_says_it_of_the_values_that_it_offers() -> None:
+    async with live_screen(WIDE) as screen:
+        await read(screen, 1.0)
+        await screen.receive(change(5.0, "undone"))
+        await screen.press("e")
+        assert BEFORE_CHANGE in dialog_text(screen)
+        await screen.receive(inventory(NIC, time=6.0))
+        assert BEFORE_CHANGE not in dialog_text(screen)
+
+
+async def test_without_findings_nothing_is_clear_before_it_is_read_again() -> None:
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), inventory(NIC, time=1.0), counters(1.0, {2: (0, 0)}))
+        await screen.show_diagnosis(Diagnosis((), ()))
+        await screen.receive(change(5.0, "undone"))
+        await screen.press("4")
+        assert "✓ No problems found" not in text(screen)
+        assert "since its change" in text(screen)
+        await screen.receive(inventory(NIC, time=6.0))
+        assert "since its change" not in text(screen)
