@@ -168,8 +168,10 @@ def balance(found: QueueMap) -> tuple[Literal["", "even", "fair", "uneven"], str
     unit = "RX+TX packets" if packets else "interrupts"
     even = 1 / queues
     is_uneven = found.busiest_share > min(FAIR_FACTOR * even, MAX_FAIR_SHARE)
-    if load < (MIN_UNEVEN_LOAD if is_uneven else MIN_BALANCE_LOAD):
-        return "", f"balance: too little traffic to judge ({units.quantity(load, '')} {unit}/s)"
+    needed = MIN_UNEVEN_LOAD if is_uneven else MIN_BALANCE_LOAD
+    if load < needed:
+        measured = f"{units.quantity(load, '')} {unit}/s"
+        return "", f"balance: too little traffic to judge ({measured}; judged from {needed:.0f}/s)"
     level: Literal["even", "fair", "uneven"] = "even"
     if is_uneven:
         level = "uneven"

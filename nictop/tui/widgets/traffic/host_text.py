@@ -102,14 +102,14 @@ def split_text(busy: Busy | None, glyphs: Glyphs, *, brief: bool = False) -> Par
     return spans
 
 
-def network_parts(one: HostSample, values: RunSample) -> list[Part]:
-    """Sending connections, queue or vhost threads, and NIC: the most informative first."""
+def network_parts(one: HostSample, values: RunSample, *, brief: bool = False) -> list[Part]:
+    """Sending connections, queue (see `carrying_text`) or vhost threads, and NIC: the most informative first."""
     sending = [flow.sending for flow in values.flows if flow.flow.sender == one.host.host]
     arrived = [flow.arrival for flow in values.flows if flow.flow.receiver == one.host.host]
     moment = values.is_moment
     parts: list[Part] = [sending_text(known, is_moment=moment) for known in sending if known is not None]
     parts += [datagram_text(known, is_moment=moment) for known in arrived if known is not None]
-    parts += [carrying_text(one.carrying), packet_text(one.packets, is_moment=moment)]
+    parts += [carrying_text(one.carrying, brief=brief), packet_text(one.packets, is_moment=moment)]
     return [part for part in parts if part] or [()]
 
 
@@ -156,19 +156,22 @@ def packet_text(one: Packets | None, *, is_moment: bool = False) -> Part:
     return spans
 
 
-def carrying_text(one: CarryingQueue | None) -> Part:
-    """``queue 0 of 4: 97 %, CPU 2``, its share of the packets; of a hypervisor what its vhost threads cost."""
+def carrying_text(one: CarryingQueue | None, *, brief: bool = False) -> Part:
+    """``queue 0 of 4: 97 % of packets, IRQs on CPU 2``, brief: ``queue 0: 97 % pkts, CPU 2``; of a hypervisor what its
+    vhost threads cost."""
     if one is None:
         return ()
     spans: list[Span] = []
     if one.queue is not None:
-        of = f" of {one.queues}" if one.queues > 1 else ""
+        of = f" of {one.queues}" if one.queues > 1 and not brief else ""
         spans += [("queue ", "dim"), (f"{one.queue}", "title"), (of, "dim")]
         has_share = one.share is not None and one.queues > 1
         if has_share:
-            spans.append((f": {100 * (one.share or 0.0):.0f} %", ""))
+            unit = "% pkts" if brief else "% of packets"
+            spans.append((f": {100 * (one.share or 0.0):.0f} {unit}", ""))
         if one.cpus:
-            spans += [(", CPU " if has_share else " CPU ", "dim"), (format_cpu_list(one.cpus[:MAX_NAMED_CPUS]), "")]
+            words = ", CPU " if brief else ", IRQs on CPU "
+            spans += [(words, "dim"), (format_cpu_list(one.cpus[:MAX_NAMED_CPUS]), "")]
     if one.vhost is not None and one.vhost >= MIN_VHOST_SHARE:
         spans += [("  vhost " if spans else "vhost ", "dim"), (f"{100 * one.vhost:.0f} % of a core", "")]
     return spans

@@ -62,7 +62,8 @@ def draw_hosts(run_view: RunView, view: View, width: int, rows: int, *, glyphs: 
         lines.append(_line(run_view, view, one, values, (label, width), network=each == 1, glyphs=glyphs))
         if each > 1:
             lead: Span = (" " * min(label + 2, width // 4), "")
-            parts = [*network_parts(one, values), _split(one.busy, width - cells(lead[0]), glyphs)]
+            room = width - cells(lead[0])
+            parts = [*_network(one, values, room, glyphs), _split(one.busy, room, glyphs)]
             lines.append(_fitting(lead, parts, width, glyphs))
     return lines
 
@@ -123,13 +124,13 @@ def _block(
     cells of the label, and of all, and rows."""
     label, width, rows = size
     lead: Span = (f" {shown(host_label(one.host, run_view.plan), label, glyphs)} ", ROLE_STYLES[one.host.role])
-    network = network_parts(one, values)
+    chart = int(width * CHART_SHARE)
+    network = _network(one, values, width - chart, glyphs)
     parts = [cpu_text(one.busy), hottest_text(one.busy), steal_text(one.busy), ready_text(one.host.load)]
     head = _fitting(lead, parts, width, glyphs)
     longer = _fitting(lead, [*parts, *network[:1]], width, glyphs)
     if rows == MIN_HOST_CHART_ROWS and _cells(longer) > _cells(head):
         head, network = longer, network[1:]
-    chart = int(width * CHART_SHARE)
     canvas = Canvas(chart, rows - 1)
     draw_split(canvas, Box(1, 0, chart - 1, rows - 1), one.host.series, sight_of(run_view, view), glyphs=glyphs)
     split = _split(one.busy, width - chart - 2, glyphs)
@@ -141,6 +142,13 @@ def _block(
         beside = _fitting((" ", ""), texts[row], width - chart, glyphs) if row < len(texts) else ()
         lines.append((*canvas.row(row), *beside))
     return lines
+
+
+def _network(one: HostSample, values: RunSample, room: int, glyphs: Glyphs) -> list[Part]:
+    """In full words, if they fit into one line."""
+    words = network_parts(one, values)
+    wanted = sum(cells(glyphs.text(text)) for part in words for text, _ in part) + 2 * len(words)
+    return words if wanted <= room else network_parts(one, values, brief=True)
 
 
 def _cells(line: SpanLine) -> int:

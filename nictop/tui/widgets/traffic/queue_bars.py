@@ -24,7 +24,9 @@ from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.traffic.host_text import MAX_NAMED_CPUS, host_label
 from nictop.tui.widgets.traffic.legend import cut, shown
 
-NUMBER_CELLS, PERCENT_CELLS, CPU_CELLS = 4, 6, 9
+NUMBER_CELLS, PERCENT_CELLS, CPU_CELLS = 4, 11, 9
+UNIT = " % pkts"
+"""Not to be read as the load of the CPU behind it."""
 LAST_READING = "last reading"
 HOT_SHARE = 0.8
 """Share of all packets from which a queue of several is marked."""
@@ -100,7 +102,7 @@ def _bar_line(queue: QueueShare, count: int, width: int, glyphs: Glyphs) -> Span
         (
             (f"{queue.queue:>{NUMBER_CELLS}} ", "title"),
             (bar(queue.share, room, glyphs), style),
-            (f"{100 * queue.share:>{PERCENT_CELLS - 2}.0f} %", ""),
+            (f"{100 * queue.share:>{PERCENT_CELLS - len(UNIT)}.0f}{UNIT}", ""),
             (shown(cpus, CPU_CELLS, glyphs), "dim"),
         ),
         width,

@@ -50,7 +50,7 @@ def test_more_rows_tell_more() -> None:
     shown = run_view(flow(steady(1e9)))
     two = text(draw_hosts(shown, View(), 120, 4))
     assert len(two) == 4
-    assert "retransmits 60 rtt 310 µs cwnd 1.20 MiB" in two[1] and "queue 0 of 4: 97 %, CPU 2" in two[1]
+    assert "retransmits 60 rtt 310 µs cwnd 1.20 MiB" in two[1] and "queue 0: 97 % pkts, CPU 2" in two[1]
     many = text(draw_hosts(shown, View(), 120, 10))
     assert many[0].rstrip().endswith("hottest CPU2 100 % ▲ (softirq 40 %)"), "that of the host is beside the chart"
     assert len(many) == 10
@@ -112,7 +112,7 @@ def test_a_core_that_only_takes_packets_is_marked_and_steal_is_named() -> None:
 def test_what_is_not_known_is_left_out() -> None:
     assert not packet_text(None) and not carrying_text(None) and not datagram_text(ReceivedInterval(1, 1, 1e9))
     assert "".join(part for part, _ in packet_text(Packets(1, 1, None, 5000.0, None))) == "TX 5.00 kpps"
-    assert "".join(part for part, _ in carrying_text(CarryingQueue(1, 0, 1.0, 1, (3, 1)))) == "queue 0 CPU 1,3"
+    assert "".join(part for part, _ in carrying_text(CarryingQueue(1, 0, 1.0, 1, (3, 1)))) == "queue 0, IRQs on CPU 1,3"
     assert carrying_text(CarryingQueue(1)) == []
 
 

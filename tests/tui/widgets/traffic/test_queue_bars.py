@@ -32,8 +32,8 @@ def test_each_queue_has_a_bar_its_share_and_its_cpu() -> None:
         " TX a:ens4",
         "   no packets counted per queue",
         " RX b:ens4 · 2 queues · last reading",
-        "   0 " + "█" * 12 + "      75 % CPU 0",
-        "   1 " + "█" * 4 + "              25 % CPU 1",
+        "   0 " + "█" * 8 + "▎    75 % pkts CPU 0",
+        "   1 " + "█" * 2 + "▊          25 % pkts CPU 1",
     ]
 
 
@@ -70,14 +70,14 @@ def test_with_more_queues_than_rows_the_busiest_are_listed_and_the_others_summed
 def test_a_stored_result_has_the_busiest_queue_and_the_others() -> None:
     lines = text(run_view(flow(steady(1e9))))
     assert lines[0].rstrip() == " TX a:ens4 · 4 queues · last reading"
-    assert lines[1].split()[-3:] == ["%", "CPU", "2"] and " 97 %" in lines[1]
+    assert lines[1].split()[-3:] == ["pkts", "CPU", "2"] and " 97 %" in lines[1]
     assert lines[2].rstrip() == " 3 others: 3 %"
 
 
 def test_in_ascii_bars_are_whole_cells() -> None:
     lines = text(with_queues(0.75, 0.25), glyphs=ASCII)
     assert all(line.isascii() for line in lines)
-    assert "#" * 12 in lines[3] and "#" * 4 in lines[4]
+    assert "#" * 8 in lines[3] and "#" * 2 in lines[4]
 
 
 QUEUES = st.lists(st.builds(QueueShare, st.integers(0, 999), st.floats(0, 1), st.just((1, 200))), max_size=40)
