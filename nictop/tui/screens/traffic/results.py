@@ -31,7 +31,7 @@ from nictop.tui.screens.traffic.run_page import RunPage, sentence_lines
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.traffic.comparison_view import ComparisonView
-from nictop.tui.widgets.traffic.results_list import COLUMNS, ResultGroup, SetUpList, set_ups
+from nictop.tui.widgets.traffic.results_list import COLUMNS, ResultGroup, SetUpList, set_up_text, set_ups
 
 if TYPE_CHECKING:
     from textual.worker import WorkType
@@ -217,13 +217,15 @@ class ResultsScreen(FramedScreen):
     def _summary(self, row: ResultGroup | None) -> Sequence[SpanLine]:
         if row is None:
             return ()
-        run = median_run(row.point) or row.first
-        sentences = [one for one in result_sentences(run.result) if one.kind in SUMMARY_KINDS]
-        messages: list[tuple[str, str]] = [(one.kind, shortened(run.result.limits, one).text) for one in sentences]
-        messages.append(("compare", MARK_HINT))
-        return sentence_lines(
-            messages, self.query_one(ComparisonView).scrollable_content_region.width, glyphs=self.glyphs
-        )
+        result = (median_run(row.point) or row.first).result
+        sentences, room = result_sentences(result), self.query_one(ComparisonView).scrollable_content_region
+        more = [("test", set_up_text(row)), ("compare", MARK_HINT)]
+        messages: list[tuple[str, str]] = [(one.kind, one.text) for one in sentences]
+        whole = sentence_lines([*messages, *more], room.width, glyphs=self.glyphs, limits=result.limits)
+        if len(whole) <= room.height:
+            return whole
+        brief = [shortened(result.limits, one) for one in sentences if one.kind in SUMMARY_KINDS]
+        return sentence_lines([*((one.kind, one.text) for one in brief), *more], room.width, glyphs=self.glyphs)
 
     def on_set_up_list_chosen(self) -> None:
         self._compare()

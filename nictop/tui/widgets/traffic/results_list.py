@@ -1,8 +1,8 @@
 """The stored results by set-up, one line each: when, hosts, NIC, runs, goodput or transactions, CPU cost, test.
 
-  WHEN        HOSTS     NIC  RUNS    RESULT PATH           CPU COST TEST
-A 11-21 08:01 vm1 → vm2 ens3    5 9.38 Gb/s verified           0.31 TCP ×1 20 s MTU 1500 iperf3
-B 11-21 08:04 vm1 ↔ vm2 ens3    5  12.4 k/s ▲ not verified  40.1 µs rr TCP ×1 20 s 64 B MTU 1500 builtin
+  WHEN        HOSTS     NIC  RUNS    RESULT PATH                     CPU COST TEST
+A 11-21 08:01 vm1 → vm2 ens3    5 9.38 Gb/s verified          0.31 cores/Gb/s TCP ×1 20 s MTU 1500 iperf3
+B 11-21 08:04 vm1 ↔ vm2 ens3    5  12.4 k/s ▲ not verified 40.1 µs/transaction rr TCP ×1 20 s 64 B MTU 1500
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _nics(row: ResultGroup) -> str:
     return "/".join(dict.fromkeys(nic for side in ("client", "server") if (nic := facts.get(f"{side} nic"))))
 
 
-def _test(row: ResultGroup, room: int = REMAINING_WIDTH) -> str:
+def set_up_text(row: ResultGroup, room: int = REMAINING_WIDTH) -> str:
     """Label, varied value, protocol and streams, seconds, MTU, options, tool: as many of them as fit into `room` cells,
     and the first one in any case."""
     run, plan, facts = row.first, row.first.result.plan, row.first.result.facts
@@ -138,7 +138,10 @@ def _test(row: ResultGroup, room: int = REMAINING_WIDTH) -> str:
 
 def _cost(row: ResultGroup) -> str:
     known = [spread.median for role, _, spread in row.point.costs if spread is not None and role != "observer"]
-    return cost_value_text(max(known), row.point.cost_unit) if known else units.UNKNOWN
+    if not known:
+        return units.UNKNOWN
+    unit = " cores/Gb/s" if row.point.cost_unit == "Gb/s" else "/transaction"
+    return f"{cost_value_text(max(known), row.point.cost_unit)}{unit}"
 
 
 COLUMNS: tuple[Column[ResultGroup], ...] = (
@@ -158,7 +161,7 @@ COLUMNS: tuple[Column[ResultGroup], ...] = (
     Column("cost", "CPU COST", "cores per Gb/s, of rr and crr CPU time per transaction", MAX_CELLS, 1, "right", _cost,
         source="busy CPU cores: of the client or the server, whichever is higher; of several runs the median "
         "(/proc/stat)"),
-    Column("test", "TEST", "", REMAINING_WIDTH, 1, "left", _test,
+    Column("test", "TEST", "", REMAINING_WIDTH, 1, "left", set_up_text,
         source="label, varied value, protocol, streams, seconds, MTU, tool (test plan)"),
 )  # fmt: skip
 
@@ -195,7 +198,7 @@ def fitting_columns(rows: Sequence[ResultGroup], room: int, glyphs: Glyphs) -> S
     if last.width < MIN_LABEL_CELLS:
         chosen = _with_short_hosts(chosen, rows, room, glyphs)
         *_, last = sized_columns(encoded_columns(chosen, glyphs), rows, room)
-    shortened = (*chosen[:-1], replace(last, value=partial(_test, room=last.width)))
+    shortened = (*chosen[:-1], replace(last, value=partial(set_up_text, room=last.width)))
     return sized_columns(encoded_columns(shortened, glyphs), rows, room)
 
 

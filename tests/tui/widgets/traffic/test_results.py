@@ -21,8 +21,8 @@ from nictop.tui.widgets.traffic.results_list import (
     MIN_LABEL_CELLS,
     ResultGroup,
     SetUpList,
-    _test,
     fitting_columns,
+    set_up_text,
     set_ups,
 )
 from tests.support.kept_runs import demo_runs, kept_runs
@@ -90,7 +90,7 @@ def test_a_line_says_direction_streams_mtu_nics_and_tool() -> None:
         "RUNS": "3",
         "RESULT": "5.20 Gb/s",
         "PATH": "verified",
-        "CPU COST": "0.10",
+        "CPU COST": "0.10 cores/Gb/s",
         "TEST": "TCP ×4 2 s MTU 1500 MSS 1000 iperf3",
     }
     (both,) = set_ups(stored("e2", [5.0], direction="bidirectional"))
@@ -222,10 +222,10 @@ def test_facts_that_must_agree_are_named_once() -> None:
 def test_test_column_leaves_out_words_from_the_right() -> None:
     (row,) = set_ups([replace(one, label="vswitch") for one in stored("e1", [5.0], streams=4)])
     whole = "vswitch TCP ×4 2 s MTU 1500 iperf3"
-    assert _test(row) == whole
-    assert _test(row, len(whole) - 1) == "vswitch TCP ×4 2 s MTU 1500"
-    assert _test(row, 20) == "vswitch TCP ×4 2 s"
-    assert _test(row, 3) == "vswitch"
+    assert set_up_text(row) == whole
+    assert set_up_text(row, len(whole) - 1) == "vswitch TCP ×4 2 s MTU 1500"
+    assert set_up_text(row, 20) == "vswitch TCP ×4 2 s"
+    assert set_up_text(row, 3) == "vswitch"
 
 
 def test_costs_are_bars_with_their_ratio() -> None:
