@@ -30,8 +30,9 @@ from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.controllers.traffic import FinishedExperiment
 from nictop.tui.garbage import CHECK_SECONDS, GarbageCollector
 from nictop.tui.keys import APP_KEYS, key_label, shown_key
+from nictop.tui.no_colour import without_black
 from nictop.tui.terminal import has_job_control
-from nictop.tui.themes import TRUE_COLOURS, first_theme, readable_theme, theme_names
+from nictop.tui.themes import ANSI_TEXTS, TRUE_COLOURS, first_theme, readable_theme, theme_names
 from nictop.tui.widgets.status.own_cost import OwnCost
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class NictopApp(App[None]):
         colours: int = TRUE_COLOURS,
     ) -> None:
         super().__init__()
+        self._filters = without_black(self._filters, lambda: self.theme in ANSI_TEXTS)
         self.glyphs = glyphs
         self._colours = colours
         self.themes = theme_names(ansi_only=colours < 256 or glyphs.is_ascii)

@@ -389,6 +389,19 @@ def test_a_theme_that_does_not_exist_is_an_error(configuration: Path) -> None:
     assert checked_theme("", configuration_path({})) == ""
 
 
+@pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light"])
+async def test_without_colours_a_theme_of_the_terminal_writes_none(theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them were black on black: on a console with NO_COLOR nothing could be read."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")))
+        screen.app.theme = theme
+        await screen.settle()
+        styles = [one.style for one in drawn_texts(screen) if one.text.strip()]
+        assert styles and all(one.color is None and one.bgcolor is None for one in styles)
+        assert any(one.reverse for one in styles), "the selection"
+
+
 @pytest.mark.parametrize("theme", ["", "nord", "solarized-light"])
 async def test_without_colours_nothing_is_coloured(theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
