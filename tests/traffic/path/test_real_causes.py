@@ -73,7 +73,7 @@ async def test_own_filter_of_udp_and_tcp(both: Pair) -> None:
     with rule_set(both.client, "udp dport 5201 drop; tcp dport 5201 drop;", "output"):
         report = await tested(both, port=5201)
     found = only(report, "path_firewall")
-    assert found.title == "the output filter of a blocks UDP and TCP port 5201 to b"
+    assert found.title == "a itself does not send UDP port 5201 to b (EPERM); TCP is not answered"
 
 
 # ------------------------------------------------------------------------------------------------------- routes, rules

@@ -151,7 +151,8 @@ def _other_ends(tested: TestedDirection, link: Link, mtu: int) -> list[Fix]:
         found.append(_mtu_fix("here", f"{below.name}, the other end of the veth", below.name, mtu, below.mtu))
     peer = tested.peer.snapshot.links.get(tested.receiver.ifindex or 0)
     if tested.gateway is None and peer is not None and peer.mtu > mtu:
-        found.append(_mtu_fix("peer", f"{tested.receiver.host} {peer.name}", peer.name, mtu, peer.mtu))
+        far = _mtu_fix("peer", f"{tested.receiver.host} {peer.name}", peer.name, mtu, peer.mtu)
+        found.append(replace(far, peer=tested.receiver.host))
     return found
 
 
