@@ -38,7 +38,9 @@ MAX_REASONS = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Record everything that hosts report, until Ctrl-C. The file contains names, addresses and profiles of the "
-        "hosts and can be read by its owner only (mode 0600)."
+        "hosts and can be read by its owner only (mode 0600). No traffic test is in it, only the packets of one that "
+        "runs meanwhile: a test is recorded where it is made, on the live screen (nictop HOST HOST; r, then 6). "
+        "nictop traffic saves its results by themselves (--list)."
     )
     parser.epilog = (
         "Exit codes: 0 recorded, 2 usage error or the file cannot be written, 3 no reading of any host was recorded."

@@ -415,3 +415,9 @@ def test_times_of_day(tmp_path: Path) -> None:
         for text in ("23:59:20", "2026-03-14T23:59:00", "03:00"):
             with pytest.raises(RecordingError, match="is outside the recording"):
                 resolve_time(text, recording)
+
+
+def test_the_help_says_that_no_test_is_recorded(tmp_path: Path) -> None:
+    """A test of ``nictop traffic`` is not in the file: only the live screen notes one."""
+    shown = " ".join(nictop("record", "--help", cwd=tmp_path).stdout.split())
+    assert "No traffic test is in it" in shown and "on the live screen" in shown
