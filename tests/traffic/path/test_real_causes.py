@@ -63,7 +63,7 @@ async def test_own_filter_of_all_packets(both: Pair) -> None:
     assert [outcome_of(measured(report), one).kind for one in ("icmp", "udp")] == ["blocked", "blocked"]
     found = only(report, "path_blocked_here")
     assert rules_of(report) == [("path_blocked_here", "a")] and found.severity == "critical"
-    assert found.title == "own filter of this host stops packets to 198.18.0.2 (EPERM)"
+    assert found.title == "this host itself does not send to 198.18.0.2 (EPERM)"
     assert any(one.what == "output chain" and one.value == "inet t c, policy accept" for one in found.evidence)
     assert not any(word in f"{found.title} {found.why}" for word in ("router", "bridge", "VLAN"))
 

@@ -35,7 +35,7 @@ def blocked_finding(tested: TestedDirection) -> Finding:
         "critical",
         tested.host,
         tested.link,
-        f"own filter of this host stops packets to {tested.receiver.address} (EPERM)",
+        f"this host itself does not send to {tested.receiver.address} (EPERM)",
         evidence=(*evidence, *output_evidence(tested.own_firewalls)),
         why=f"{tested.sender.host} refuses to send; nothing outside of it is involved. Possible: {OWN_FILTERS}.",
         fixes=(
