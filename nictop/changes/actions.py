@@ -18,7 +18,7 @@ from nictop.model.text.terminal import clean
 from nictop.probe.plan.grammar.actions import parse_action
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import PLACEHOLDER, Command, ManualStep, Step, echo, shell_quote
-from nictop.rules.wording import PLACE_TEXTS
+from nictop.rules.wording import where_text
 
 Action = tuple[str, ...]
 
@@ -55,7 +55,7 @@ class ManualOnly:
 def actions_of(fix: Fix) -> Actions | ManualOnly:
     """The actions of a fix of the host that the finding is about."""
     if fix.where != "here":
-        return ManualOnly(f"it must be run {PLACE_TEXTS[fix.where]}")
+        return ManualOnly(f"it must be run {where_text('', fix)}")
     if not fix.commands:
         return ManualOnly("it has no command")
     actions: list[Action] = []

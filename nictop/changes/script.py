@@ -9,7 +9,7 @@ from nictop.model.text.glyphs import ASCII
 from nictop.model.text.terminal import clean, is_clean
 from nictop.rules.finding import Finding, Fix
 from nictop.rules.fixes.commands import Step
-from nictop.rules.wording import PLACE_TEXTS, placeholders
+from nictop.rules.wording import placeholders, where_text
 
 BASH_ONLY = "$'"
 """How `nictop.rules.fixes.commands` writes what no terminal shows; sh(1) of POSIX.1-2017 does not know it."""
@@ -31,7 +31,7 @@ def script(
     lines = [str(step) for step in (fix.commands if commands is None else commands)]
     undo = [str(step) for step in fix.undo]
     if fix.where != "here":
-        raise NictopError(f"no script: the commands must be run {PLACE_TEXTS[fix.where]}")
+        raise NictopError(f"no script: the commands must be run {where_text(host, fix)}")
     if not lines:
         raise NictopError(f"this fix has no commands: {clean(fix.note or fix.title)}")
     if missing := placeholders(lines):

@@ -53,6 +53,13 @@ class ProgressLine:
                 sys.stderr.flush()
             self._width = 0
 
+    def log(self, text: str) -> None:
+        """A step, where stderr is no terminal: there it is a line of its own."""
+        from nictop.model.text.terminal import clean
+
+        if not self._is_terminal:
+            output.print_status(clean(text))
+
     def finish(self, text: str) -> None:
         """The last text, on a line of its own, also where stderr is no terminal."""
         from nictop.model.text.terminal import clean
@@ -73,28 +80,41 @@ def telling(text: str) -> Generator[None, None, None]:
 
 
 @asynccontextmanager
-async def waiting_line(sessions: Sequence[HostSession], rates_seconds: float) -> AsyncGenerator[None, None]:
+async def waiting_line(
+    sessions: Sequence[HostSession], rates_seconds: float | None
+) -> AsyncGenerator[ProgressLine, None]:
     """Tell on a terminal what of these hosts is waited for inside the block. `rates_seconds`: of rates that are
-    measured of each."""
+    measured of each; None: a host is waited for until it is read."""
     line = ProgressLine()
     task = asyncio.ensure_future(_tell(line, sessions, rates_seconds))
     try:
-        yield
+        yield line
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         line.clear()
 
 
-async def _tell(line: ProgressLine, sessions: Sequence[HostSession], rates_seconds: float) -> None:
+async def wait_for_hosts(sessions: Sequence[HostSession], seconds: float) -> None:
+    """Until these hosts are read, told on stderr: on a terminal as by `waiting_line`, elsewhere in a line for each
+    step. Raises HostUnreachable."""
+    from nictop.traffic.run.readings import wait_for_readings
+
+    async with waiting_line(sessions, None) as line:
+        async for stage in wait_for_readings(sessions, seconds):
+            line.log(stage.sentence)
+
+
+async def _tell(line: ProgressLine, sessions: Sequence[HostSession], rates_seconds: float | None) -> None:
     while True:
         line.show(waiting_text(sessions, rates_seconds, monotonic()))
         await asyncio.sleep(WAITING_REDRAW_SECONDS)
 
 
-def waiting_text(sessions: Sequence[HostSession], rates_seconds: float, now: float) -> str:
+def waiting_text(sessions: Sequence[HostSession], rates_seconds: float | None, now: float) -> str:
     """``vm1: logging in, 4 s · vm2: measuring, 1 of 3 s · 4 more``"""
-    doing = [f"{one.name}: {_doing(one, rates_seconds, now)}" for one in sessions if not one.is_closed]
+    awaited = [one for one in sessions if not (one.is_closed or (rates_seconds is None and one.has_readings))]
+    doing = [f"{one.name}: {_doing(one, rates_seconds or 0.0, now)}" for one in awaited]
     more = [f"{len(doing) - MAX_WAITING_NAMES} more"] if len(doing) > MAX_WAITING_NAMES else []
     return " · ".join([*doing[:MAX_WAITING_NAMES], *more])
 

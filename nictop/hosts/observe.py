@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nictop.errors import HostUnreachable
@@ -138,6 +138,15 @@ async def observe_all(
                 return Unreachable(session.name, error.message.removeprefix(f"{session.name}: "), error.exit_code)
 
     return tuple(await asyncio.gather(*map(answer, sessions)))
+
+
+def with_window_rates(answer: Answer) -> Answer:
+    """With the rates of the newest part of the window, which is about a second long or more, in place of those between
+    the last two readings, which may be close together. Recorded hosts have the rates that a replay shows."""
+    if isinstance(answer, Unreachable) or not answer[1].parts or answer[0].recorded_at is not None:
+        return answer
+    snapshot, window = answer
+    return replace(snapshot, rates=window.parts[-1]), window
 
 
 async def _complete(session: HostSession, seconds: float, last: Sequence[Step]) -> tuple[Snapshot, RatesWindow]:

@@ -69,6 +69,8 @@ class StartSteps:
         self._names = ALL_STEPS if is_remote else PROBE_STEPS
         self._begun: list[_Begun] = []
         self._has_failed = self._is_over = False
+        self.attempt = 0
+        """1: the first one since it was live."""
 
     @property
     def has_begun(self) -> bool:
@@ -79,6 +81,7 @@ class StartSteps:
         """A new state of the connection."""
         if item.state == "connecting" and item.stage is None:
             self._begun, self._has_failed, self._is_over = [], False, False
+            self.attempt += 1
             if self._names is PROBE_STEPS:
                 self._begin("probe", now)
         elif item.state == "connecting" and item.stage is not None:
@@ -93,6 +96,7 @@ class StartSteps:
         """A line was received; `snapshot` is the one after it."""
         if self._is_over or snapshot.state != "live":
             return
+        self.attempt = 0
         inventory = snapshot.inventory
         if inventory is None:
             self._begin("links", now)
@@ -146,12 +150,14 @@ class StartSteps:
         return next((step for step in self.steps(now) if step.state == "active"), None)
 
     def active_text(self, now: float) -> str:
-        """``logging in, 4 s``: what is waited for; "": all is read, or nothing is done now."""
+        """``logging in, 4 s``, ``logging in, 4 s (attempt 2)``: what is waited for; "": all is read, or nothing is done
+        now."""
         step = self.active(now)
         if step is None:
             return ""
         seconds = int(step.seconds or 0.0)
-        return f"{DOING[step.name]}, {seconds} s" if seconds else DOING[step.name]
+        text = f"{DOING[step.name]}, {seconds} s" if seconds else DOING[step.name]
+        return f"{text} (attempt {self.attempt})" if self.attempt > 1 else text
 
 
 def _unread_part(pending: Sequence[str]) -> str:

@@ -228,6 +228,8 @@ class RecordedRun:
         self._requests, self._load_requests, self._ends, self._load_ends = {}, {}, {}, {}
         if not self.marks.is_noted:
             self._plan = self._live_run = None
+        for host in self._hosts.values():  # as live, before the server is started: windows of CPU time begin there
+            host.clear_records()
 
     def _note_stop(self, identity: str) -> None:
         """A generator is stopped before it has ended. Of a loaded run, the requests are always stopped in the end."""
@@ -306,8 +308,6 @@ class RecordedRun:
                 if started is not None:
                     one.add_line(started)
         self._path_test = self._path_report(plan)
-        for host in self._hosts.values():
-            host.clear_records()
 
     def _add_tools(self, end: RunEnd, plan: RunPlan, side: Side) -> None:
         attempt = self._attempt.removesuffix("b")

@@ -6,7 +6,8 @@ Texts are raw: names from a host are unchanged in them, and are cleaned where th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from nictop.rules.fixes.commands import Step
@@ -51,6 +52,13 @@ class Fix:
     """Commands that restore the old state, to be run one after another."""
     note: str = ""
     """What to know before running the commands."""
+    peer: str = ""
+    """Name of the watched host where it is applied, if that is not the host of the finding; "": not known."""
+
+
+def on_peer(peer: str, fixes: Iterable[Fix]) -> tuple[Fix, ...]:
+    """With the name of the other host, of those that are applied there."""
+    return tuple(fix if fix.where == "here" else replace(fix, peer=peer) for fix in fixes)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from nictop.rules.fixes.commands import echo
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import RULES
-from nictop.rules.wording import PLACE_TEXTS, fixes_with_commands
+from nictop.rules.wording import fixes_with_commands, where_text
 
 QUEUE_FAMILY = "interrupts and softirqs"
 QUEUE_RULES = frozenset(
@@ -80,7 +80,7 @@ def _of_finding(finding: Finding) -> QueueAdvice:
     fix = next(iter(fixes_with_commands(finding)), None)
     if fix is None:
         return QueueAdvice(f"{finding.title} (see Findings)", None, finding)
-    place = "" if fix.where == "here" else f"; {PLACE_TEXTS[fix.where]}:"
+    place = "" if fix.where == "here" else f"; {where_text(finding.host, fix)}:"
     return QueueAdvice(f"{finding.title}{place}", fix, finding)
 
 

@@ -63,12 +63,17 @@ def severity_mark(severity: Severity, *, glyphs: Glyphs = UNICODE) -> str:
     return {"critical": glyphs.critical, "warning": glyphs.warning, "info": glyphs.note}[severity]
 
 
+def where_text(host: str, fix: Fix) -> str:
+    """``on alma-load-001``, ``on the ESXi host``: where to apply a fix of a finding of this host, by name if that is
+    known."""
+    name = host if fix.where == "here" else fix.peer
+    return f"on {name}" if name else PLACE_TEXTS[fix.where]
+
+
 def place_text(host: str, fix: Fix) -> str:
-    """``on alma-load-001, survives a reboot``, ``on the ESXi host``: where to apply a fix, and whether it survives a
-    reboot, if that is known."""
-    place = f"on {host}" if fix.where == "here" else PLACE_TEXTS[fix.where]
+    """``on alma-load-001, survives a reboot``: the same, and whether it survives a reboot, if that is known."""
     persistence = {True: ", survives a reboot", False: ", until the next reboot", None: ""}[fix.persistent]
-    return place + persistence
+    return where_text(host, fix) + persistence
 
 
 def placeholders(lines: Iterable[Step | str]) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ class RunSession:
                 await stack.enter_async_context(running(*sessions))
             self.hosts = hosts = stack.enter_context(subscribed_hosts(sessions))
             ends = (self.request.client, self.request.server)
-            needed = [host for name, host in hosts.items() if self._timeout is not None or name in ends]
+            needed = [host.session for name, host in hosts.items() if self._timeout is not None or name in ends]
             async with aclosing(wait_for_readings(needed, self._timeout)) as waiting:
                 async for stage in waiting:
                     yield stage

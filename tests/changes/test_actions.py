@@ -151,6 +151,7 @@ def test_what_a_shell_would_expand_is_a_name(name: str) -> None:
 def test_other_places_and_no_commands() -> None:
     assert why(Fix("esxi", "t", commands("esxtop"))) == "it must be run on the ESXi host"
     assert why(Fix("peer", "t", commands("ip link set dev ens4 mtu 9000"))) == "it must be run on the other host"
+    assert why(Fix("peer", "t", commands("ip link set dev ens4 mtu 9000"), peer="vm2")) == "it must be run on vm2"
     assert why(Fix("here", "t", ())) == "it has no command"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,8 @@ from nictop.probe.records import Line
 from nictop.wire.source import SourceState
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.terminal import TerminalProgram
+
+ROOT = str(Path(__file__).parents[2])
 
 
 def session(name: str = "vm1", address: str = "vm1.example") -> HostSession:
@@ -67,6 +71,15 @@ def test_hosts_that_have_answered_are_not_named() -> None:
     assert waiting_text(hosts, 0.0, 0.0) == "a: starting · c: lost · d: starting · 1 more"
 
 
+def test_who_only_waits_for_a_host_to_be_read_does_not_name_it_afterwards() -> None:
+    one, other = session(), session("vm2")
+    for item in (SourceState("live"), hello(), inventory(link(2, "ens192")), counters(1.0, {2: (0, 0)})):
+        one.process(item, 10.0)
+    other.process(SourceState("connecting", stage="login", target="root"), 10.0)
+    assert waiting_text([one, other], None, 14.0) == "vm2: logging in, 4 s"
+    assert waiting_text([one], None, 14.0) == ""
+
+
 def test_a_local_host_has_no_connection() -> None:
     one = session("here", LOCAL)
     one.process(SourceState("connecting"), 0.0)
@@ -82,3 +95,42 @@ def test_on_a_terminal_a_command_is_not_silent(name: str, later: str, tmp_path: 
         screen.wait_for_text(later)
         screen.wait_for_end()
         assert "Traceback" not in screen.text
+
+
+SILENT_HOSTS = ("a", "b")
+COMMANDS = {
+    "path": ["path", *SILENT_HOSTS],
+    "traffic": ["traffic", "--plain", *SILENT_HOSTS],
+    "drops": ["drops", *SILENT_HOSTS],
+    "record": ["record", "x.nictop", *SILENT_HOSTS],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_that_connects_tells_the_step_that_takes_long(name: str, tmp_path: Path) -> None:
+    """Of a port that accepts and says nothing: the SSH handshake, with its seconds on a terminal."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        command = _silent_command(name, silent.getsockname()[1])
+        surroundings = {**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8", "HOME": str(tmp_path), "PYTHONPATH": ROOT}
+        with TerminalProgram(command, tmp_path, surroundings, (120, 24)) as screen:
+            screen.wait_for_text("a: SSH handshake, 2 s")
+            assert "waiting for a" not in screen.text
+
+
+@pytest.mark.parametrize("name", ["path", "traffic", "drops"])
+def test_each_step_is_a_line_where_stderr_is_no_terminal(name: str, tmp_path: Path) -> None:
+    surroundings = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": ROOT}
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        command = _silent_command(name, silent.getsockname()[1])
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=surroundings, cwd=tmp_path) as process:
+            assert process.stderr is not None
+            told: list[str] = []
+            while not told or told[-1] != "waiting for a: SSH handshake":
+                told.append(next(process.stderr).rstrip())
+            assert "waiting for a: connecting" in told
+            process.terminate()
+
+
+def _silent_command(name: str, port: int) -> list[str]:
+    words = [f"{word}=root@127.0.0.1:{port}" if word in SILENT_HOSTS else word for word in COMMANDS[name]]
+    return [sys.executable, "-m", "nictop", *words]

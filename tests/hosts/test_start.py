@@ -96,6 +96,22 @@ def test_the_step_that_failed_is_marked_until_the_next_attempt() -> None:
     assert not one.start.has_begun and one.reason == "no name; spell"
 
 
+def test_a_clock_that_starts_again_says_which_attempt_it_is_of() -> None:
+    """A port that accepts and says nothing: each attempt ends after 15 s, and the next one begins at 0."""
+    one = session()
+    for attempt in range(3):
+        for number, item in enumerate((SourceState("connecting"), stage("connect"), stage("host_key"))):
+            one.process(item, 20.0 * attempt + number)
+        if attempt < 2:
+            one.process(SourceState("lost", "no answer", 1.0), 20.0 * attempt + 15.0)
+    assert one.status_text(45.0, 1.0) == "SSH handshake, 3 s (attempt 3)"
+    for known in (stage("probe"), SourceState("live"), hello(), KNOWN):
+        one.process(known, 50.0)
+    for item in (SourceState("lost", "gone", 1.0), SourceState("connecting"), stage("login")):
+        one.process(item, 60.0)
+    assert one.start.active_text(64.0) == "logging in, 4 s", "the first one since it was live"
+
+
 @pytest.mark.parametrize("address", [LOCAL, RECORDED])
 def test_without_a_connection_there_are_the_steps_of_the_probe(address: str) -> None:
     one = session(address)

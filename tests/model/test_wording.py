@@ -489,6 +489,17 @@ def test_host_row_lists_failures() -> None:
     assert ("Host", "Platform", "inventory pending") in lines(snapshot_of(HELLO), "host")
 
 
+def test_counters_that_are_not_readable_name_their_interface() -> None:
+    """``queues: not supported by the driver`` does not say of which NIC."""
+    failed = {"queues": Unreadable("not_offered", "ifindex 11: EOPNOTSUPP Operation not supported")}
+    known = snapshot_of(HELLO, inventory(links=(VETH,)), replace(counters(1.0), unreadable=failed))
+    ((_, _, text),) = [one for one in lines(known, "host") if one[1] == "Not readable"]
+    assert text == "queues of veth0: not supported by veth"
+    gone = {"queues": Unreadable("vanished", "ifindex 77: ENODEV No such device")}
+    known = snapshot_of(HELLO, inventory(), replace(counters(1.0), unreadable=gone))
+    assert ("Host", "Not readable", "queues of ifindex 77: device removed") in lines(known, "host")
+
+
 def test_a_new_link_has_a_pending_inventory() -> None:
     change = LinkChange(200.0, 9, gone=False, name="eth9", operstate="up", carrier=True, flags=UP, mtu=9000)
     found = lines(snapshot_of(HELLO, change), "link:9")

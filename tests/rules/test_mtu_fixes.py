@@ -59,7 +59,7 @@ def test_fixes_of_a_path_test(limit: int, largest: int, complete: bool, protocol
 def test_a_size_that_no_mtu_has_is_a_filter_or_an_offload() -> None:
     (one,) = found(healthy("a", "b", sizes=(PathSize("udp", 1450, 100),)))
     assert (one.rule, one.severity) == ("path_drops_by_size", "warning")
-    assert one.title == "packets above 100 bytes to b are lost, by a filter or an offload"
+    assert one.title == "packets above 100 bytes to b are lost, which no MTU explains"
     assert not any(fix.commands for fix in one.fixes)
 
 

@@ -36,7 +36,8 @@ def cases() -> list[Any]:
 
 @pytest.mark.parametrize(("path", "kind", "case"), cases())
 def test_case(path: Path, kind: str, case: dict[str, Any]) -> None:
-    diagnosis = diagnose([host_facts(host) for host in case["hosts"]])
+    hosts = [host_facts(host) for host in case["hosts"]]
+    diagnosis = diagnose(hosts)
     failed = [one for one in diagnosis.skipped if one.reason.startswith("check failed")]
     assert failed == []
     found = {(one.rule, one.subject): one for one in diagnosis.findings}
@@ -44,6 +45,10 @@ def test_case(path: Path, kind: str, case: dict[str, Any]) -> None:
     assert set(found) == set(expected), [(one.rule, one.subject, one.title) for one in diagnosis.findings]
     for key, wanted in expected.items():
         compare(found[key], wanted)
+    names = {one.name for one in hosts}
+    for one in diagnosis.findings:
+        peers = {fix.peer for fix in one.fixes if fix.where == "peer"}
+        assert peers <= names - {one.host}, "the other host, by name"
     if "skipped" in case:
         assert {one.rule for one in diagnosis.skipped} >= set(case["skipped"])
     assert any(rule == path.stem for rule, _ in found) == (kind == "fires")

@@ -119,6 +119,8 @@ def test_places_name_the_host_and_the_persistence() -> None:
     found = finding(host="alma-load-001")
     assert place_text(found.host, Fix("here", "", ())) == "on alma-load-001"
     assert place_text(found.host, Fix("here", "", (), persistent=True)) == "on alma-load-001, survives a reboot"
+    assert place_text(found.host, Fix("peer", "", ())) == "on the other host"
+    assert place_text(found.host, Fix("peer", "", (), peer="vm2", persistent=True)) == "on vm2, survives a reboot"
     assert place_text(found.host, Fix("esxi", "", (), persistent=False)) == "on the ESXi host, until the next reboot"
 
 

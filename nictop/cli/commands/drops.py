@@ -71,6 +71,7 @@ def run(options: argparse.Namespace) -> int:
 def _monitor(options: argparse.Namespace) -> Sequence[HostDrops]:
     import asyncio
 
+    from nictop.cli.progress_line import ProgressLine, waiting_line
     from nictop.errors import NictopError
     from nictop.hosts.connect import connect
     from nictop.hosts.observe import HOSTS_TIMEOUT
@@ -80,16 +81,16 @@ def _monitor(options: argparse.Namespace) -> Sequence[HostDrops]:
 
     hosts = wanted_hosts(options.hosts)
 
-    async def monitor(session: HostSession) -> HostDrops:
+    async def monitor(session: HostSession, line: ProgressLine) -> HostDrops:
         try:
-            return await DropsSession(session, options.seconds, timeout=HOSTS_TIMEOUT).run(output.print_status)
+            return await DropsSession(session, options.seconds, timeout=HOSTS_TIMEOUT).run(line.finish, line.log)
         except NictopError as error:
             return UnreachableHost(session.name, error.message.removeprefix(f"{session.name}: "))
 
     async def monitor_all() -> Sequence[HostDrops]:
         access = {"sudo": options.sudo, "accept_new_host_keys": options.accept_new_host_keys}
         sessions = [HostSession(host, connect(host, options.interval, **access), watch_devices=True) for host in hosts]
-        async with running(*sessions):
-            return await asyncio.gather(*map(monitor, sessions))
+        async with running(*sessions), waiting_line(sessions, None) as line:
+            return await asyncio.gather(*(monitor(session, line) for session in sessions))
 
     return asyncio.run(monitor_all())

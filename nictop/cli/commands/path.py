@@ -137,6 +137,7 @@ def _test(options: argparse.Namespace) -> PathReport:
     import asyncio
 
     from nictop.cli.hosts import named_hosts
+    from nictop.cli.progress_line import wait_for_hosts
     from nictop.cli.traffic.hosts import one_host, sessions_of
     from nictop.hosts.observe import HOSTS_TIMEOUT
     from nictop.hosts.session import running
@@ -165,6 +166,7 @@ def _test(options: argparse.Namespace) -> PathReport:
     async def test() -> PathReport:
         sessions = sessions_of(options, dict.fromkeys([*hosts, *observed]))
         async with running(*sessions):
+            await wait_for_hosts(sessions, HOSTS_TIMEOUT)
             return await PathSession(request, sessions, timeout=HOSTS_TIMEOUT).run(output.print_status)
 
     return asyncio.run(test())

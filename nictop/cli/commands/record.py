@@ -38,7 +38,9 @@ MAX_REASONS = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Record everything that hosts report, until Ctrl-C. The file contains names, addresses and profiles of the "
-        "hosts and can be read by its owner only (mode 0600)."
+        "hosts and can be read by its owner only (mode 0600). No traffic test is in it, only the packets of one that "
+        "runs meanwhile: a test is recorded where it is made, on the live screen (nictop HOST HOST; r, then 6). "
+        "nictop traffic saves its results by themselves (--list)."
     )
     parser.epilog = (
         "Exit codes: 0 recorded, 2 usage error or the file cannot be written, 3 no reading of any host was recorded."
@@ -78,8 +80,12 @@ def run(options: argparse.Namespace) -> int:
 class _HostProgress:
     """What one host has sent so far. Times are seconds of the clock of the event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        from nictop.hosts.start import StartSteps
+        from nictop.model.snapshot import Snapshot
+
         self.state = "connecting"
+        self._start, self._nothing = StartSteps(is_remote=True), Snapshot(name, "connecting", "")
         self.reason = ""
         """Why it is not live."""
         self.first_counters: float | None = None
@@ -91,6 +97,8 @@ class _HostProgress:
 
         if not isinstance(item, Line):
             self.state = item.state
+            if item.state != "live":
+                self._start.process_state(item, self._nothing, now)
             if item.state in ("lost", "failed"):
                 self.reason, self._was_lost = item.message, True
             return
@@ -101,6 +109,10 @@ class _HostProgress:
     @property
     def has_reading(self) -> bool:
         return self.has_inventory or self.first_counters is not None
+
+    def text(self, now: float) -> str:
+        """``live``, ``logging in, 4 s``"""
+        return (self._start.active_text(now) if self.state == "connecting" else "") or self.state
 
     def ends_at(self, begin: float, seconds: float) -> float:
         """When it was recorded for `seconds`. A host without a complete reading is waited for, as a recording without
@@ -115,7 +127,7 @@ class _RecordingRun:
 
     def __init__(self, recorder: Recorder, sources: list[Source]) -> None:
         self._recorder, self._sources = recorder, sources
-        self._hosts = {source.name: _HostProgress() for source in sources}
+        self._hosts = {source.name: _HostProgress(source.name) for source in sources}
         self._stop = asyncio.Event()
         self._progress = ProgressLine()
 
@@ -185,7 +197,8 @@ class _RecordingRun:
         from nictop.model.text import units
 
         live = sum(host.state == "live" for host in self._hosts.values())
-        parts = [f"{live} of {len(self._hosts)} hosts live" if len(self._hosts) > 1 else self._single_host_text()]
+        parts = [f"{live} of {len(self._hosts)} hosts live"] if len(self._hosts) > 1 else []
+        parts += self._awaited_texts()
         parts += [units.bytes_(self._recorder.size), units.duration(float(int(elapsed)))]
         if self._recorder.dropped:
             parts.append(f"{self._recorder.dropped} lines lost")
@@ -195,9 +208,12 @@ class _RecordingRun:
         )
         return " · ".join([*parts, reason] if reason else parts)
 
-    def _single_host_text(self) -> str:
-        ((name, host),) = self._hosts.items()
-        return f"{name} {host.state}"
+    def _awaited_texts(self) -> list[str]:
+        """``vm1: logging in, 4 s``: the first host that is not live; of a single host also ``vm1: live``."""
+        now = asyncio.get_running_loop().time()
+        awaited = [(name, host) for name, host in self._hosts.items() if host.state == "connecting"]
+        named = awaited or (list(self._hosts.items()) if len(self._hosts) == 1 else [])
+        return [f"{name}: {host.text(now)}" for name, host in named[:1]]
 
 
 async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:

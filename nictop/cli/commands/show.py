@@ -9,6 +9,9 @@ from nictop.cli.arguments import add_hosts
 from nictop.cli.hosts import add_lldp_option, add_time_option, observe_hosts, reached_hosts, recording_path
 from nictop.errors import HostUnreachable, NictopError
 
+SHOW_SECONDS = 1.0
+"""Of the rates: in a shorter time the work of the probe itself makes a CPU busy."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Print interfaces, queues, CPUs and errors once, as text or JSON."
@@ -35,10 +38,12 @@ def run(options: argparse.Namespace) -> int:
         from nictop.report.facts import hosts as show_hosts
 
         return output.write(show_hosts.hosts_schema() if options.hosts else show.show_schema())
-    found = observe_hosts(options, modules=("nictop.report.facts.hosts",))
+    found = observe_hosts(options, SHOW_SECONDS, modules=("nictop.report.facts.hosts",))
+    from nictop.hosts.observe import with_window_rates
     from nictop.report.facts import host as show
     from nictop.report.facts import hosts as show_hosts
 
+    found = tuple(map(with_window_rates, found))
     if options.hosts:
         if options.format == "json":
             output.write(show_hosts.hosts_json(found))

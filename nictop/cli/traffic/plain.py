@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from nictop.cli import output
+from nictop.cli.progress_line import wait_for_hosts
 from nictop.cli.signals import termination_signals
 from nictop.cli.traffic.hosts import run_hosts, sessions_of
 from nictop.cli.traffic.progress import ProgressLines
@@ -97,15 +98,17 @@ async def _run(options: argparse.Namespace, request: RunRequest) -> tuple[int, R
 
 async def _print_events(run: RunSession, sessions: Sequence[HostSession]) -> None:
     progress: ProgressLines | None = None
-    async with running(*sessions), aclosing(run.events()) as events:
-        async for event in events:
-            if isinstance(event, Note):
-                output.print_status(event.sentence)
-                continue
-            if progress is None and run.experiment is not None:
-                progress = ProgressLines(run.experiment)
-            for line in () if progress is None or run.stopping.is_set() else progress.lines(event):
-                output.print_status(line)
+    async with running(*sessions):
+        await wait_for_hosts(sessions, HOSTS_TIMEOUT)
+        async with aclosing(run.events()) as events:
+            async for event in events:
+                if isinstance(event, Note):
+                    output.print_status(event.sentence)
+                    continue
+                if progress is None and run.experiment is not None:
+                    progress = ProgressLines(run.experiment)
+                for line in () if progress is None or run.stopping.is_set() else progress.lines(event):
+                    output.print_status(line)
 
 
 async def _ask_for_change(step: ExperimentStep) -> bool:

@@ -6,6 +6,7 @@ function, a netdev or a group.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
@@ -36,12 +37,22 @@ from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.facts.summary import summary_section
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import absence_reason, count_noun, hypervisor_text, is_esxi, is_virtual, on_off
+from nictop.model.text.words import (
+    absence_reason,
+    count_noun,
+    driver_name,
+    hypervisor_text,
+    is_esxi,
+    is_virtual,
+    on_off,
+)
 from nictop.probe.records import NOT_OFFERED_BY_ESXI, VF_COUNTERS, PciFunction, Unreadable
 
 if TYPE_CHECKING:
     from nictop.model.devices.tree import Row
 
+LINK_OF_FAILURE = re.compile(r"ifindex ([0-9]{1,10}):")
+"""Begins the detail of counters that could not be read of one link (`nictop.probe.counters.reader`)."""
 
 EXPERIMENTAL_ESXI = "experimental: not tested on a real ESXi host"
 
@@ -124,7 +135,7 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
     absent = [source for source, why in _failed(snapshot) if is_esxi(platform) and why.detail == NOT_OFFERED_BY_ESXI]
     failed = [Fact("Not available", f"{NOT_OFFERED_BY_ESXI}: {', '.join(absent)}", "dim")] if absent else []
     failed += [
-        Fact("Not readable", f"{source}: {absence_reason(why, None)}", "warn")
+        Fact("Not readable", _failure_text(source, why, snapshot), "warn")
         for source, why in _failed(snapshot)
         if source not in absent
     ]
@@ -140,6 +151,16 @@ def _failed(snapshot: Snapshot) -> list[tuple[str, Unreadable]]:
     inventory = snapshot.inventory.unreadable if snapshot.inventory is not None else {}
     counters = snapshot.counters.unreadable if snapshot.counters is not None else {}
     return [*inventory.items(), *counters.items()]
+
+
+def _failure_text(source: str, why: Unreadable, snapshot: Snapshot) -> str:
+    """``queues of ens192: not supported by vmxnet3``: of counters of one link, with its name."""
+    found = LINK_OF_FAILURE.match(why.detail)
+    if found is None:
+        return f"{source}: {absence_reason(why, None)}"
+    link = snapshot.links.get(int(found[1]))
+    name = f"ifindex {found[1]}" if link is None else link.name
+    return f"{source} of {name}: {absence_reason(why, None if link is None else driver_name(link))}"
 
 
 def _absence(unreadable: dict[str, Unreadable], field: str) -> str:

@@ -80,7 +80,7 @@ class ShowDocument:
     hello: Hello | None
     inventory: Inventory | None
     counters: Counters | None
-    """The newer of the two records that `rates` compares."""
+    """The newest record."""
     rates: Rates | None
     """Per second, over `Rates.elapsed`."""
     queue_maps: dict[int, QueueMap] = field(default_factory=dict)
@@ -186,10 +186,11 @@ def _tree_lines(rows: tuple[Row, ...], snapshot: Snapshot, room: int) -> list[st
 
 
 def cpu_summary(snapshot: Snapshot) -> str:
-    """Mean shares of CPU time over all CPUs, and the busiest CPU; ``no rates``."""
-    cpus = snapshot.rates.cpus if snapshot.rates is not None else {}
-    if not cpus:
+    """Mean shares of CPU time over all CPUs, the busiest CPU, and over how long; ``no rates``."""
+    rates = snapshot.rates
+    if rates is None or not rates.cpus:
         return "no rates"
+    cpus = rates.cpus
     kinds: tuple[str, ...] = ("user", "system", "irq", "softirq", "steal", "guest", "iowait", "idle")
     if not all(shares.split for shares in cpus.values()):
         kinds = REPORTED_WITHOUT_SPLIT
@@ -198,7 +199,8 @@ def cpu_summary(snapshot: Snapshot) -> str:
         for kind in kinds
     )
     busiest = max(cpus, key=lambda cpu: cpus[cpu].busy)
-    return f"{mean} · busiest CPU {busiest} {units.percentage(cpus[busiest].busy)}"
+    busy = f"busiest CPU {busiest} {units.percentage(cpus[busiest].busy)}"
+    return f"{mean} · {busy} · over {units.duration(rates.elapsed)}"
 
 
 def _has_facts(row: Row, snapshot: Snapshot) -> bool:

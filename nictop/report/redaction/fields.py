@@ -27,6 +27,7 @@ NAME_FIELDS: dict[str, dict[str, Kind]] = {
     "Failure": {"host": "host"},
     "PathEnd": {"host": "host"},
     "StoredFinding": {"host": "host"},
+    "StoredFix": {"peer": "host"},
     "Profile": {"id": "profile", "permissions": "user"},
     "Thread": {"machine": "machine"},
     "VirtualFunction": {"machine": "machine"},

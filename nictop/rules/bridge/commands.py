@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from nictop.model.devices.bridges import default_pvid, find_vlan, pvid, range_text
 from nictop.probe.records import BridgeVlan, Link
 from nictop.rules.bridge.attachments import Attachment
-from nictop.rules.finding import Fix, WhereToType
+from nictop.rules.finding import Fix, WhereToType, on_peer
 from nictop.rules.fixes.commands import Command, Step, command, print_lines
 from nictop.rules.fixes.persistence import (
     NEXT_ACTIVATION_NOTE,
@@ -69,11 +69,9 @@ def port_fixes(at: Attachment, number: int | str, *, access: bool = False) -> tu
         False,
         (restored(port, at.aware.vlans, number),),
     )
-    return (
-        now,
-        *created_fixes(at, number, access=access),
-        *stored_fixes(at.owner, port, number, at.place, access=access),
-    )
+    created = created_fixes(at, number, access=access)
+    stored = stored_fixes(at.owner, port, number, at.place, access=access)
+    return on_peer(at.owner.name, (now, *created, *stored))
 
 
 # ------------------------------------------------------------------------------------------- what creates the port

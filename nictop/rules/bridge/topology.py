@@ -13,7 +13,7 @@ from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.probe.records import BridgePort, Link
 from nictop.rules.bridge.attachments import Attachment, attachments, is_up, is_working, ports_of, uplinks
 from nictop.rules.bridge.commands import is_proxmox, libvirt_fixes, proxmox_fixes
-from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.finding import Evidence, Finding, Fix, Severity, on_peer
 from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule, pair_rule
@@ -226,8 +226,7 @@ def _other_bridge_finding(
         ),
         why=f"Two bridges are two networks: the guest does not reach what is on {other.name}, nor what is behind its "
         "uplink.",
-        fixes=(
-            Fix(at.place, f"Move {port.name} to {other.name}", (move,), False, (back,)),
-            *stored,
+        fixes=on_peer(
+            at.owner.name, (Fix(at.place, f"Move {port.name} to {other.name}", (move,), False, (back,)), *stored)
         ),
     )

@@ -22,7 +22,7 @@ from nictop.rules.bridge.attachments import (
     uplinks,
 )
 from nictop.rules.bridge.commands import GUEST_KINDS, restored, stored_fixes, vlan_command
-from nictop.rules.finding import Evidence, Finding, Fix, Severity, WhereToType
+from nictop.rules.finding import Evidence, Finding, Fix, Severity, WhereToType, on_peer
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import link_finding
@@ -326,7 +326,10 @@ def _pvid_finding(severity: Severity, one: BridgeEnd, other: BridgeEnd) -> Findi
         why="Frames without a tag leave one VLAN and arrive in the other."
         if mine is not None and theirs is not None
         else "Frames without a tag are dropped at the end without a PVID.",
-        fixes=(*_set_pvid(one, theirs, "here"), *_set_pvid(other, mine, "here" if one.host is other.host else "peer")),
+        fixes=(
+            *_set_pvid(one, theirs, "here"),
+            *on_peer(other.host.name, _set_pvid(other, mine, "here" if one.host is other.host else "peer")),
+        ),
     )
 
 

@@ -169,7 +169,7 @@ def _lowered(at: Attachment, size: int) -> Iterator[Fix]:
         yield Fix("here", f"Set MTU {size} on {at.tap.name}", (change,), False, (undo,))
     for fix in mtu_fixes(at.guest, at.nic, size):
         note = f"The way out of the host has MTU {size}. {fix.note}".rstrip()
-        yield replace(fix, where="peer", title=f"On {at.guest.name}: {fix.title}", note=note)
+        yield replace(fix, where="peer", title=f"On {at.guest.name}: {fix.title}", note=note, peer=at.guest.name)
 
 
 # ---------------------------------------------------------------------------------------------------------- bridges
@@ -260,7 +260,7 @@ def _uplink_fixes(host: HostFacts, uplink: Link, large: Sequence[Inner], size: i
     watched = [one.at for one in large if one.at is not None]
     for at in watched:
         for fix in mtu_fixes(at.guest, at.nic, uplink.mtu):
-            yield replace(fix, where="peer", title=f"On {at.guest.name}: {fix.title}")
+            yield replace(fix, where="peer", title=f"On {at.guest.name}: {fix.title}", peer=at.guest.name)
     if len(watched) < len(large) and uplink.mtu >= smallest_mtu(is_ipv6=False):
         note = "In what makes them, which sets both ends of their veths. Then start them again."
         yield Fix("here", f"Set MTU {uplink.mtu} for the containers", (), True, note=note)

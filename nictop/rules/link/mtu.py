@@ -58,21 +58,22 @@ def mtu_differs_in_one_subnet(hosts: Sequence[HostFacts]) -> Outcomes:
                     Evidence("common subnet", network, "RTM_GETADDR"),
                 ),
                 why=WHY,
-                fixes=(*mtu_fixes(host, link, usual), *_on_the_other(other, link.mtu)),
+                fixes=(*mtu_fixes(host, link, usual), *_on_the_other(other_host, other, link.mtu)),
             )
 
 
-def _on_the_other(other: Link, size: int) -> tuple[Fix, ...]:
+def _on_the_other(host: HostFacts, other: Link, size: int) -> tuple[Fix, ...]:
     if not can_have_mtu(other, size):
         return ()
     return (
         Fix(
             "peer",
-            f"Set MTU {size} on the other host",
+            f"Set MTU {size} on {host.name} {other.name}",
             (command("ip", "link", "set", "dev", other.name, "mtu", str(size)),),
             persistent=False,
             undo=(command("ip", "link", "set", "dev", other.name, "mtu", str(other.mtu)),),
             note="Every switch, bridge and port group on the path must support it.",
+            peer=host.name,
         ),
     )
 

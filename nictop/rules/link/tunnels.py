@@ -297,4 +297,4 @@ def _checksum_fixes(host: HostFacts, tunnel: Link, senders: Senders) -> Iterator
             continue
         change, undo = (command("ethtool", "-K", link.name, CHECKSUM, state) for state in ("off", "on"))
         title = f"On {sender.name}: compute checksums of {link.name} in software"
-        yield Fix("peer", title, (change,), False, (undo,), everywhere)
+        yield Fix("peer", title, (change,), False, (undo,), everywhere, sender.name)

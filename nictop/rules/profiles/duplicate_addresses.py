@@ -175,6 +175,7 @@ def _fixes(place: NetworkPlace, other: NetworkPlace) -> tuple[Fix, ...]:
         there.persistent,
         there.undo,
         there.note,
+        other.host.name,
     )
     return tuple(chain((_another_address(place),), (at_peer,), _arp_check(place)))
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from nictop.model.devices.subnets import vlan_id
 from nictop.model.text.ip_addresses import Network, parse_network
-from nictop.rules.finding import Evidence, Fix
+from nictop.rules.finding import Evidence, Fix, on_peer
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import bring_up, modify, profile_of_address
 from nictop.rules.host import HostFacts
@@ -69,7 +69,7 @@ def prefix_length_differs(hosts: Sequence[HostFacts]) -> Outcomes:
             ),
             why="The hosts have different subnets: some addresses are on-link for one host, and reached via a gateway "
             "or not at all by the other.",
-            fixes=(_fix(place, right, "here"), _fix(other, length, "peer")),
+            fixes=(_fix(place, right, "here"), *on_peer(other.host.name, (_fix(other, length, "peer"),))),
         )
 
 

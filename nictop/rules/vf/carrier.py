@@ -11,7 +11,7 @@ from typing import Final
 
 from nictop.model.devices.virtual_functions import is_virtual_function
 from nictop.probe.records import Link, VirtualFunction
-from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
+from nictop.rules.finding import Evidence, Finding, Fix, WhereToType, on_peer
 from nictop.rules.fixes.commands import ManualStep, command, joined
 from nictop.rules.fixes.hypervisors import has_linux_hypervisor, hypervisor_places
 from nictop.rules.host import HostFacts
@@ -180,11 +180,14 @@ def _cause(pair: Pair) -> tuple[str, tuple[Fix, ...]] | None:
     """Why it has no carrier, and the fixes for the PF; None: the PF is not the cause."""
     port, number = pair.port, pair.function.number
     if pair.function.link_state == "disable":
-        return f"VF {number} is disabled on PF {port.name}", (_follow_port_fix(pair.place, port, number),)
+        return f"VF {number} is disabled on PF {port.name}", on_peer(
+            pair.physical.name, (_follow_port_fix(pair.place, port, number),)
+        )
     if not _follows(port, pair.function):
         return None
     text = f"PF {port.name} {'has no carrier' if is_up(port) else 'is administratively down'}"
-    return text, (_port_fix(pair.place, port), _enable_fix(pair.place, port, number))
+    fixes = _port_fix(pair.place, port), _enable_fix(pair.place, port, number)
+    return text, on_peer(pair.physical.name, fixes)
 
 
 def _toggle(link: Link) -> Fix:

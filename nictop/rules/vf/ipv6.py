@@ -11,7 +11,7 @@ from typing import Final
 
 from nictop.model.devices.virtual_functions import is_virtual_function
 from nictop.probe.records import Link, Neighbour
-from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.finding import Evidence, Finding, Fix, on_peer
 from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
@@ -121,7 +121,7 @@ def _fixes(link: Link, pair: Pair | None) -> tuple[Fix, ...]:
         fix = set_vf_fix(
             pair.place, title, pair.port, pair.function.number, "trust", "on", undo=("trust", "off"), note=note
         )
-        return fix, _all_multicast(link)
+        return on_peer(pair.physical.name, (fix, _all_multicast(link)))
     vf = Fix("hypervisor", "Trust the VF at its PF", (), True, note=f"ip link set PF vf N trust on. {note}")
     return vf, _all_multicast(link)
 

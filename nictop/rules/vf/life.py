@@ -14,7 +14,7 @@ from typing import Final
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS, is_virtual_function
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.probe.records import Link
-from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.finding import Evidence, Finding, Fix, Severity, on_peer
 from nictop.rules.fixes.commands import Step, command, joined
 from nictop.rules.fixes.hypervisors import has_linux_hypervisor
 from nictop.rules.host import HostFacts, link_driver
@@ -269,7 +269,7 @@ def port_refuses_a_request(hosts: Sequence[HostFacts]) -> Outcomes:
                 evidence=message_evidence(messages),
                 why="What this guest wanted is not in effect. The PF decides which MAC addresses, VLANs and MTUs a "
                 "VF may use; usually the host has set its address, or does not trust it.",
-                fixes=_allow_fixes(host, link, pair),
+                fixes=on_peer(pair.physical.name if pair is not None else "", _allow_fixes(host, link, pair)),
             )
 
 
@@ -418,7 +418,7 @@ def guest_uses_another_address_than_the_port(hosts: Sequence[HostFacts]) -> Outc
             ),
             why="The NIC delivers frames for the address that the PF has set, and drops what the guest sends with "
             "another one (spoof check).",
-            fixes=_same_address_fixes(pair, wanted),
+            fixes=on_peer(pair.physical.name, _same_address_fixes(pair, wanted)),
         )
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from nictop.model.text import units
 from nictop.probe.records import LINK_COUNTERS, VF_COUNTERS
-from nictop.rules.finding import Evidence
+from nictop.rules.finding import Evidence, Fix, on_peer
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import link_finding
@@ -77,19 +77,14 @@ def untrusted_vf_receives_no_multicast(hosts: Sequence[HostFacts]) -> Outcomes:
             ),
             why="Neighbours of IPv6 are found by multicast. An untrusted VF does not get all multicast frames, which "
             "some drivers and programs ask for.",
-            fixes=(
-                set_vf_fix(
-                    pair.place,
-                    "Trust the VF",
-                    pair.port,
-                    pair.function.number,
-                    "trust",
-                    "on",
-                    undo=("trust", "off"),
-                    note="Only for guests that you trust.",
-                ),
-            ),
+            fixes=_fixes(pair),
         )
+
+
+def _fixes(pair: Pair) -> tuple[Fix, ...]:
+    number, note = pair.function.number, "Only for guests that you trust."
+    fix = set_vf_fix(pair.place, "Trust the VF", pair.port, number, "trust", "on", undo=("trust", "off"), note=note)
+    return on_peer(pair.physical.name, (fix,))
 
 
 def _could_have_multicast(pair: Pair) -> bool:

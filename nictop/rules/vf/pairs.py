@@ -10,7 +10,7 @@ from typing import Final
 
 from nictop.model.text.words import mtu_of
 from nictop.probe.records import Link
-from nictop.rules.finding import Evidence, Fix
+from nictop.rules.finding import Evidence, Fix, on_peer
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import can_have_mtu, mtu_fixes
 from nictop.rules.host import HostFacts
@@ -52,7 +52,7 @@ def vf_filter_stops_a_bridge(hosts: Sequence[HostFacts]) -> Outcomes:
             ),
             why="Their frames are dropped in the NIC, or no reply reaches them. The guest itself is connected, and its "
             "counters show no drops.",
-            fixes=_allow_fixes(pair),
+            fixes=on_peer(pair.physical.name, _allow_fixes(pair)),
         )
 
 
@@ -121,15 +121,7 @@ def vlan_inside_a_port_vlan(hosts: Sequence[HostFacts]) -> Outcomes:
             why="With a port VLAN the guest sends untagged frames and does not receive the tag; frames that it tags "
             "are dropped.",
             fixes=(
-                set_vf_fix(
-                    pair.place,
-                    "Remove the port VLAN: the guest tags frames itself",
-                    pair.port,
-                    pair.function.number,
-                    "vlan",
-                    "0",
-                    undo=("vlan", str(vlan)),
-                ),
+                _without_port_vlan(pair, vlan),
                 Fix(
                     "here",
                     f"Use {pair.link.name} without a VLAN link",
@@ -141,6 +133,12 @@ def vlan_inside_a_port_vlan(hosts: Sequence[HostFacts]) -> Outcomes:
                 ),
             ),
         )
+
+
+def _without_port_vlan(pair: Pair, vlan: int) -> Fix:
+    title = "Remove the port VLAN: the guest tags frames itself"
+    fix = set_vf_fix(pair.place, title, pair.port, pair.function.number, "vlan", "0", undo=("vlan", str(vlan)))
+    return on_peer(pair.physical.name, (fix,))[0]
 
 
 def _vlan_text(link: Link) -> str:
@@ -177,7 +175,10 @@ def vf_mtu_exceeds_the_port(hosts: Sequence[HostFacts]) -> Outcomes:
             why="Small packets pass, large ones are dropped: connections are established and then hang.",
             fixes=(
                 *(
-                    (Fix(pair.place, "Raise the MTU of the PF", (larger,), False, (undo,), note),)
+                    on_peer(
+                        pair.physical.name,
+                        (Fix(pair.place, "Raise the MTU of the PF", (larger,), False, (undo,), note),),
+                    )
                     if can_have_mtu(pair.port, pair.link.mtu)
                     else ()
                 ),

@@ -37,12 +37,13 @@ class DropsSession:
     def __init__(self, session: HostSession, seconds: float, *, timeout: float | None = None) -> None:
         self._session, self._seconds, self._timeout = session, seconds, timeout
 
-    async def run(self, progress: Progress = lambda _: None) -> DropsResult:
-        """Raises HostUnreachable if the host is not reached or lost, NictopError if its probe cannot do it."""
+    async def run(self, progress: Progress = lambda _: None, waiting: Progress = lambda _: None) -> DropsResult:
+        """`waiting`: is told the steps until the host is read. Raises HostUnreachable if the host is not reached or
+        lost, NictopError if its probe cannot do it."""
         host = RunHost(self._session)
         try:
-            async for stage in wait_for_readings([host], self._timeout):
-                progress(clean(stage.sentence))
+            async for stage in wait_for_readings([self._session], self._timeout):
+                waiting(clean(stage.sentence))
             wall = time.time()
             progress(f"{clean(host.name)}: monitoring dropped packets for {self._seconds:g} s")
             report = await self._report(host)

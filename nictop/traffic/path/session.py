@@ -59,7 +59,7 @@ class PathSession:
         lost."""
         with subscribed_hosts(self._sessions) as hosts:
             ends = dict.fromkeys((self.request.client, self.request.server))
-            async with aclosing(wait_for_readings(tuple(hosts.values()), self._timeout)) as waiting:
+            async with aclosing(wait_for_readings(self._sessions, self._timeout)) as waiting:
                 async for stage in waiting:
                     progress(clean(stage.sentence))
             snapshots = {name: host.snapshot for name, host in hosts.items()}

@@ -19,6 +19,7 @@ class StoredFix:
     persistent: bool | None = None
     undo: tuple[str, ...] = ()
     note: str = ""
+    peer: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def _stored_finding(one: Finding) -> StoredFinding:
 
 def _stored_fix(one: Fix) -> StoredFix:
     commands, undo = tuple(map(str, one.commands)), tuple(map(str, one.undo))
-    return StoredFix(one.where, one.title, commands, one.persistent, undo, one.note)
+    return StoredFix(one.where, one.title, commands, one.persistent, undo, one.note, one.peer)
 
 
 def _finding(one: StoredFinding) -> Finding:
@@ -71,4 +72,4 @@ def _finding(one: StoredFinding) -> Finding:
 
 def _fix(one: StoredFix) -> Fix:
     commands, undo = tuple(map(stored_line, one.commands)), tuple(map(stored_line, one.undo))
-    return Fix(one.where, one.title, commands, one.persistent, undo, one.note)
+    return Fix(one.where, one.title, commands, one.persistent, undo, one.note, one.peer)

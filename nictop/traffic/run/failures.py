@@ -130,7 +130,8 @@ def failure(
     sentences: dict[Kind, str] = {
         "timeout": f"no answer from {where}",
         "prohibited": f"{where} prohibited (firewall or prohibit route)",
-        "no_neighbour": f"no ARP or neighbour reply for {plan.server.address}: other VLAN, or broadcast not received",
+        "no_neighbour": f"no ARP or neighbour reply for {plan.server.address}; possible: another VLAN, or broadcast "
+        "that is not received",
         "no_route": f"{client} has no route to {plan.server.address}",
         "refused": f"connection refused by {server} at {where}",
         "busy": f"server busy at {where}: {error}",

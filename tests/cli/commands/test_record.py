@@ -67,7 +67,7 @@ def test_this_host_is_recorded_and_shown(tmp_path: Path) -> None:
     done = nictop("record", "r", "--time", "2", "--interval", "0.2", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     name = os.uname().nodename
-    assert done.stderr.startswith(f"{name} live · ") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"{name}: live · ") and done.stderr.count("\n") == 1
     with Recording.open(str(tmp_path / "r")) as recording:
         assert recording.hosts == (name,) and recording.closed
         lines = lines_of(read_all(recording, name))
@@ -130,7 +130,7 @@ def test_progress_is_one_line_of_a_terminal(tmp_path: Path) -> None:
 
 
 def test_seconds_count_from_the_first_reading() -> None:
-    host = record._HostProgress()
+    host = record._HostProgress("vm1")
     slow = 10.0 + record.FIRST_READING_SECONDS
     assert host.ends_at(0.0, 10.0) == slow
     host.process(SourceState("live"), 1.0)
@@ -147,7 +147,7 @@ def test_seconds_count_from_the_first_reading() -> None:
 
 @pytest.mark.parametrize("state", ["lost", "failed"])
 def test_a_host_that_cannot_be_reached_is_not_waited_for(state: Literal["lost", "failed"]) -> None:
-    host = record._HostProgress()
+    host = record._HostProgress("vm1")
     host.process(SourceState(state, "connection refused"), 1.0)
     host.process(SourceState("connecting"), 2.0)
     assert host.ends_at(0.0, 10.0) == 10.0
@@ -415,3 +415,9 @@ def test_times_of_day(tmp_path: Path) -> None:
         for text in ("23:59:20", "2026-03-14T23:59:00", "03:00"):
             with pytest.raises(RecordingError, match="is outside the recording"):
                 resolve_time(text, recording)
+
+
+def test_the_help_says_that_no_test_is_recorded(tmp_path: Path) -> None:
+    """A test of ``nictop traffic`` is not in the file: only the live screen notes one."""
+    shown = " ".join(nictop("record", "--help", cwd=tmp_path).stdout.split())
+    assert "No traffic test is in it" in shown and "on the live screen" in shown

@@ -21,6 +21,7 @@ from nictop.probe.records import (
 )
 from nictop.rules.finding import Finding
 from nictop.rules.host import HostFacts
+from nictop.rules.wording import place_text
 from nictop.traffic.path.findings.findings import path_findings
 from nictop.traffic.path.result import PathDirection, PathEnd, PathResult
 from tests.support.rule_cases import host_facts
@@ -141,11 +142,43 @@ def test_firewall_between_the_hosts(port: int, severity: str) -> None:
     listener = PathListener(40000, ended=True, arrived=seen)
     (one,) = found(replace(direction, listener=listener), port=port)
     assert (one.rule, one.severity, one.host) == ("path_firewall", severity, "a")
-    assert one.title == "a firewall between the hosts drops UDP port 40000 to b"
+    assert one.title == "UDP port 40000 from a is not seen at b"
     prohibited = PathReplies("udp", "", 5, (), (IcmpError(3, 13, "192.0.2.1"),))
     direction = healthy("a", "b", replies=(icmp, prohibited, tcp), sizes=())
     (one,) = found(replace(direction, listener=listener), port=port)
-    assert one.title == "the firewall of 192.0.2.1 prohibits UDP port 40000 to b"
+    assert one.title == "UDP port 40000 to b is prohibited by 192.0.2.1"
+
+
+ARRIVALS = {"arrived": (ReceivedPackets("tcp", 2, 2, 60, 64),), "not seen": (), "not known": None}
+TITLES = {
+    ("arrived", "silent"): "TCP port 40000 from a arrives at b and is not answered",
+    ("arrived", "refused"): "TCP port 40000 from a arrives at b and is refused",
+    ("not seen", "silent"): "TCP port 40000 from a is not seen at b",
+    ("not seen", "refused"): "TCP port 40000 to b is refused",
+    ("not known", "silent"): "TCP port 40000 to b is not answered; needs root there to show whether it arrives",
+    ("not known", "refused"): "TCP port 40000 to b is refused",
+}
+
+
+@pytest.mark.parametrize(("seen", "kind"), TITLES)
+def test_title_says_what_was_seen_and_causes_are_possible(seen: str, kind: str) -> None:
+    """An answer may be lost on the way back, and a device between the hosts may reject: no firewall is a fact."""
+    icmp, udp, _ = healthy("a", "b").test.replies  # type: ignore[union-attr]
+    tcp = PathReplies("tcp", "", 1, error={"silent": "ETIMEDOUT", "refused": "ECONNREFUSED"}[kind])
+    listener = PathListener(40000, ended=True, arrived=ARRIVALS[seen])
+    (one,) = found(replace(healthy("a", "b", replies=(icmp, udp, tcp)), listener=listener), port=40000)
+    assert one.title == TITLES[seen, kind] and "firewall" not in one.title
+    assert "Possible: a firewall" in one.why
+    assert ("the answer is lost" in one.why) is (kind == "silent" and seen != "not seen")
+
+
+def test_way_of_the_fix_and_its_duration_are_one_truth() -> None:
+    """The command closes the port after two minutes; no reboot does."""
+    icmp, udp, _ = healthy("a", "b").test.replies  # type: ignore[union-attr]
+    tcp = PathReplies("tcp", "", 1, error="ETIMEDOUT")
+    (one,) = found(replace(healthy("a", "b", replies=(icmp, udp, tcp)), listener=None), port=40000)
+    assert one.fixes[0].title == "Open the port on b for two minutes"
+    assert place_text(one.host, one.fixes[0]) == "on b"
 
 
 def test_direction_that_was_not_tested() -> None:

@@ -63,7 +63,7 @@ async def test_own_filter_of_all_packets(both: Pair) -> None:
     assert [outcome_of(measured(report), one).kind for one in ("icmp", "udp")] == ["blocked", "blocked"]
     found = only(report, "path_blocked_here")
     assert rules_of(report) == [("path_blocked_here", "a")] and found.severity == "critical"
-    assert found.title == "own filter of this host stops packets to 198.18.0.2 (EPERM)"
+    assert found.title == "this host itself does not send to 198.18.0.2 (EPERM)"
     assert any(one.what == "output chain" and one.value == "inet t c, policy accept" for one in found.evidence)
     assert not any(word in f"{found.title} {found.why}" for word in ("router", "bridge", "VLAN"))
 
@@ -73,7 +73,7 @@ async def test_own_filter_of_udp_and_tcp(both: Pair) -> None:
     with rule_set(both.client, "udp dport 5201 drop; tcp dport 5201 drop;", "output"):
         report = await tested(both, port=5201)
     found = only(report, "path_firewall")
-    assert found.title == "the output filter of a blocks UDP and TCP port 5201 to b"
+    assert found.title == "a itself does not send UDP port 5201 to b (EPERM); TCP is not answered"
 
 
 # ------------------------------------------------------------------------------------------------------- routes, rules

@@ -202,22 +202,22 @@ async def test_black_hole_behind_a_router() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "kinds", "verb"),
+    ("rules", "kinds", "result"),
     [
-        ("udp dport 5201 drop; tcp dport 5201 drop;", ("silent", "silent"), "drops"),
-        ("udp dport 5201 reject; tcp dport 5201 reject;", ("refused", "refused"), "refuses"),
+        ("udp dport 5201 drop; tcp dport 5201 drop;", ("silent", "silent"), "not answered"),
+        ("udp dport 5201 reject; tcp dport 5201 reject;", ("refused", "refused"), "refused"),
         (
             "udp dport 5201 reject with icmpx type admin-prohibited; "
             "tcp dport 5201 reject with icmpx type admin-prohibited;",
             ("prohibited", "prohibited"),
-            "prohibits",
+            "prohibited",
         ),
     ],
     ids=["silent", "refused", "prohibited"],
 )
 @pytest.mark.parametrize("version", [4, 6])
 async def test_firewall_of_the_receiver(
-    both: Pair, rules: str, kinds: tuple[str, str], verb: str, version: int
+    both: Pair, rules: str, kinds: tuple[str, str], result: str, version: int
 ) -> None:
     """Only new packets are filtered, as by every usual rule set."""
     with rule_set(both.server, f"ct state established accept; {rules}"):
@@ -227,7 +227,8 @@ async def test_firewall_of_the_receiver(
     assert outcome_of(test, "icmp").kind == "answered" and outcome_of(measured(report, 1), "udp").kind == "answered"
     found = only(report, "path_firewall")
     assert (found.host, found.subject, found.severity) == ("b", WIRE, "warning")
-    assert found.title == f"the firewall of b {verb} UDP and TCP port 5201 from a"
+    assert found.title == f"UDP and TCP port 5201 from a arrives at b and is {result}"
+    assert "Possible: a firewall of b" in found.why and found.fixes[0].persistent is None
     assert [str(line)[:11] for fix in found.fixes for line in fix.commands] == ["(trap '' HU"] * 2
 
 
@@ -243,7 +244,7 @@ async def test_own_firewall_blocks(both: Pair) -> None:
     with rule_set(both.client, "udp dport 5201 drop;", "output"):
         report = await tested(both, port=5201)
     assert outcome_of(measured(report), "udp").kind == "blocked"
-    assert only(report, "path_firewall").title == "the output filter of a blocks UDP port 5201 to b"
+    assert only(report, "path_firewall").title == "a itself does not send UDP port 5201 to b (EPERM)"
 
 
 async def test_answers_are_dropped(both: Pair) -> None:
@@ -251,7 +252,7 @@ async def test_answers_are_dropped(both: Pair) -> None:
     with rule_set(both.client, "udp sport 5201 udp dport != 5201 drop;"):
         report = await tested(both, port=5201)
     found = only(report, "path_firewall")
-    assert (found.host, found.title) == ("a", "a firewall drops the answers of b over UDP")
+    assert (found.host, found.title) == ("a", "the answers of b over UDP are lost")
 
 
 async def test_everything_is_dropped(both: Pair) -> None:
@@ -344,8 +345,8 @@ async def test_nobody_answers(both: Pair) -> None:
         report = await tested(both)
     found = [(one.rule, one.host, one.title) for one in report.findings]
     assert found == [
-        ("path_no_neighbour", "a", "no MAC address for 198.18.0.2: no host answers ARP"),
-        ("path_no_neighbour", "b", "no MAC address for 198.18.0.1: no host answers ARP"),
+        ("path_no_neighbour", "a", "no MAC address for 198.18.0.2: no answer to ARP"),
+        ("path_no_neighbour", "b", "no MAC address for 198.18.0.1: no answer to ARP"),
     ]
 
 

@@ -83,7 +83,7 @@ async def test_firewall_of_the_server(both: Pair) -> None:
     try:
         result, _ = await complete_run(both, limits=RunTimeouts(first_byte=2.0, stall=1.0), port=5301)
         (found,) = report_of(result).findings
-        assert found.title == "the firewall of b drops TCP port 5301 from a" and result.failure is not None
+        assert found.title == "TCP port 5301 from a arrives at b and is not answered" and result.failure is not None
         assert any("nft" in str(line) for fix in found.fixes for line in fix.commands)
         result, _ = await complete_run(both, port=5302)
         assert result.failure is None and report_of(result).findings == ()

@@ -7,8 +7,10 @@ from itertools import groupby
 
 from nictop.model.text.words import count_noun
 from nictop.probe.records import ReceivedPackets
-from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.finding import Evidence, Finding, Fix, Severity, WhereToType, on_peer
 from nictop.rules.fixes.commands import stored_line
+from nictop.rules.host import HostFacts
+from nictop.traffic.path.findings.local_blocks import OWN_FILTERS
 from nictop.traffic.path.findings.losses import loss_evidence
 from nictop.traffic.path.findings.tested_direction import (
     ANSWERS,
@@ -17,7 +19,7 @@ from nictop.traffic.path.findings.tested_direction import (
     TestedDirection,
     path_finding,
 )
-from nictop.traffic.path.outcomes import Outcome, outcome_of
+from nictop.traffic.path.outcomes import Outcome, OutcomeKind, outcome_of
 from nictop.traffic.path.result import PathDirection
 from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.run.failures import opening_commands
@@ -38,11 +40,11 @@ def firewall_findings(tested: TestedDirection) -> Iterator[Finding]:
         yield from _lost_answers(tested, [name for name in ("udp", "tcp") if name in blocked])
         blocked = {name: one for name, one in blocked.items() if name == "icmp"}
     by_outcome = sorted(blocked.items(), key=lambda item: (item[0] == "icmp", item[1].kind, item[1].source))
-    for (_, kind, source), items in groupby(
+    for (_, _, source), items in groupby(
         by_outcome, key=lambda item: (item[0] == "icmp", item[1].kind, item[1].source)
     ):
         protocols = [name for name, _ in items]
-        yield _firewall_finding(tested, protocols, blocked[protocols[0]], kind, source)
+        yield _firewall_finding(tested, protocols, blocked[protocols[0]], source)
 
 
 def _is_blocked_too(tested: TestedDirection, found: Mapping[Protocol, Outcome]) -> bool:
@@ -60,15 +62,16 @@ def _lost_answers(tested: TestedDirection, protocols: Sequence[str]) -> Iterator
         return
     what = " and ".join(PROTOCOL_NAMES[name] for name in protocols)
     delivered = sum(one.packets for one in _delivered(tested.direction))
+    sender, receiver = tested.sender.host, tested.receiver.host
     yield path_finding(
         "path_firewall",
         "warning" if tested.is_requested_port else "info",
         tested.host,
         tested.link,
-        f"a firewall drops the answers of {tested.receiver.host} over {what}",
-        evidence=(Evidence(f"received by {tested.receiver.host}", count_noun(delivered, "UDP packet"), "path test"),),
-        why=f"Packets to {tested.receiver.host} arrive; the answers are dropped by the firewall of "
-        f"{tested.sender.host} or between the hosts. A stateful firewall accepts answers (ct state established).",
+        f"the answers of {receiver} over {what} are lost",
+        evidence=(Evidence(f"received by {receiver}", count_noun(delivered, "UDP packet"), "path test"),),
+        why=f"Packets to {receiver} arrive, and it answers UDP. Possible: a filter at the output of {receiver}, "
+        f"between the hosts or on {sender} drops the answers. A stateful firewall accepts them (ct state established).",
     )
 
 
@@ -76,61 +79,120 @@ def _delivered(direction: PathDirection) -> tuple[ReceivedPackets, ...]:
     return direction.listener.delivered if direction.listener is not None else ()
 
 
-def _firewall_finding(
-    tested: TestedDirection, protocols: Sequence[str], outcome: Outcome, kind: str, source: str
-) -> Finding:
+def _firewall_finding(tested: TestedDirection, protocols: Sequence[Protocol], outcome: Outcome, source: str) -> Finding:
+    """What was seen is its title; whose filter it may be is listed as possible."""
     is_icmp = list(protocols) == ["icmp"]
-    port = "" if is_icmp else f" port {tested.test.port}"
-    what = f"{' and '.join(PROTOCOL_NAMES[name] for name in protocols)}{port}"
-    arrived = (
-        tested.arrived
-        if tested.direction.listener is not None and tested.direction.listener.arrived is not None
-        else None
-    )
-    has_arrived = arrived is not None and any(one.protocol in protocols for one in arrived)
-    on_receiver = has_arrived or source == tested.receiver.address
-    if kind == "blocked":
-        where, host, link = f"the output filter of {tested.sender.host}", tested.host, tested.link
-    elif on_receiver:
-        where, host = f"the firewall of {tested.receiver.host}", tested.peer
-        link = tested.peer.snapshot.links.get(tested.receiver.ifindex or 0)
-    else:
-        where, host, link = "a firewall", tested.host, tested.link
-        if source:
-            where = f"the firewall of {source}"
-        elif arrived is not None:
-            where = "a firewall between the hosts"
-    evidence = [Evidence(what, f"{ANSWERS[kind]}{f' by {source}' if source else ''}", outcome.detail or "path test")]
-    if arrived is not None:
-        seen = sum(one.packets for one in arrived if one.protocol in protocols)
-        evidence.append(Evidence(f"arrived at {tested.receiver.host}", count_noun(seen, "packet"), "packet socket"))
-    evidence += loss_evidence(tested)
+    seen = _seen(tested, protocols)
+    host, link = tested.host, tested.link
+    if seen:
+        host, link = tested.peer, tested.peer.snapshot.links.get(tested.receiver.ifindex or 0)
     severity: Severity = "warning" if tested.is_requested_port and not is_icmp else "info"
-    fixes: tuple[Fix, ...] = ()
-    if tested.is_requested_port and not is_icmp and kind != "blocked":
-        lines = _opening_lines(tested, "udp" if "udp" in protocols else "tcp")
-        if lines:
-            there = host is tested.peer
-            title = f"Open the port on {tested.receiver.host} for two minutes"
-            fixes = (Fix("here" if there else "peer", title, tuple(map(stored_line, lines)), persistent=False),)
-    more = "This port was chosen at random; test the one you need with --port."
-    if is_icmp:
-        more = "Path MTU discovery needs ICMP errors; check that only echo is filtered."
-    elif tested.is_requested_port:
-        more = f"A traffic test over port {tested.test.port} fails."
-    verb = {"silent": "drops", "refused": "refuses", "prohibited": "prohibits", "blocked": "blocks"}[kind]
     return path_finding(
         f"path_firewall{'_icmp' if is_icmp else ''}",
         severity,
         host,
         link,
-        f"{where} {verb} {what} from {tested.sender.host}"
-        if host is not tested.host
-        else f"{where} {verb} {what} to {tested.receiver.host}",
-        evidence=tuple(evidence),
-        why=f"The path itself works: other protocols are answered. {more}",
-        fixes=fixes,
+        _title(tested, protocols, outcome.kind, source),
+        evidence=_evidence(tested, protocols, outcome, seen),
+        why=f"The path itself works: other protocols are answered. {_causes(tested, outcome.kind, seen)} "
+        f"{_consequence(tested, is_icmp=is_icmp)}",
+        fixes=_fixes(tested, protocols, outcome.kind, host) if not is_icmp else (),
     )
+
+
+def _what(tested: TestedDirection, protocols: Sequence[Protocol]) -> str:
+    """``UDP and TCP port 5201``"""
+    port = "" if list(protocols) == ["icmp"] else f" port {tested.test.port}"
+    return f"{' and '.join(PROTOCOL_NAMES[name] for name in protocols)}{port}"
+
+
+def _seen(tested: TestedDirection, protocols: Sequence[Protocol]) -> int | None:
+    """Packets of these protocols that the receiver's packet socket saw, before its firewall; None: it has none."""
+    listener = tested.direction.listener
+    if listener is None or listener.arrived is None:
+        return None
+    return sum(one.packets for one in listener.arrived if one.protocol in protocols)
+
+
+def _title(tested: TestedDirection, protocols: Sequence[Protocol], kind: OutcomeKind, source: str) -> str:
+    """``TCP port 5201 from vm1 arrives at vm2 and is not answered``"""
+    sender, receiver = tested.sender.host, tested.receiver.host
+    what, seen = _what(tested, protocols), _seen(tested, protocols)
+    if kind == "blocked":
+        return _blocked_title(tested, protocols)
+    by = f" by {source}" if source and source != tested.receiver.address else ""
+    result = {"silent": "not answered", "refused": f"refused{by}", "prohibited": f"prohibited{by}"}[kind]
+    if seen:
+        return f"{what} from {sender} arrives at {receiver} and is {result}"
+    if kind != "silent":
+        return f"{what} to {receiver} is {result}"
+    if seen == 0:
+        return f"{what} from {sender} is not seen at {receiver}"
+    return f"{what} to {receiver} is not answered; needs root there to show whether it arrives"
+
+
+def _blocked_title(tested: TestedDirection, protocols: Sequence[Protocol]) -> str:
+    """Of TCP the kernel does not report it: there is no answer, and that is all."""
+    refused = [name for name in protocols if tested.outcomes[name].kind == "blocked"]
+    title = f"{tested.sender.host} itself does not send {_what(tested, refused)} to {tested.receiver.host} (EPERM)"
+    silent = [PROTOCOL_NAMES[name] for name in protocols if name not in refused]
+    return f"{title}; {' and '.join(silent)} is not answered" if silent else title
+
+
+def _causes(tested: TestedDirection, kind: OutcomeKind, seen: int | None) -> str:
+    """Where the filter may be, as far as that was seen."""
+    sender, receiver = tested.sender.host, tested.receiver.host
+    between = "a firewall or router between the hosts"
+    way_back = f"the answer is lost: at the output of {receiver}, between the hosts or on {sender}"
+    if kind == "blocked":
+        return f"Possible: {OWN_FILTERS}."
+    if seen and kind == "silent":
+        return f"Possible: a firewall of {receiver} drops it, or {way_back}."
+    if seen:
+        return (
+            f"Possible: a firewall of {receiver} rejects it, or a device between the hosts does so in its name and "
+            "passes the packet on."
+        )
+    if kind != "silent":
+        return f"Possible: {between}{'' if seen == 0 else f', or one of {receiver}'}."
+    if seen == 0:
+        return (
+            f"Possible: {between}, a filter at the output of {sender}, or what drops it on {receiver} before the "
+            "network stack (XDP, tc ingress, the NIC)."
+        )
+    return f"Possible: a firewall of {receiver}, {between}, a filter at the output of {sender}, or {way_back}."
+
+
+def _consequence(tested: TestedDirection, *, is_icmp: bool) -> str:
+    if is_icmp:
+        return "Path MTU discovery needs ICMP errors; check that only echo is filtered."
+    if tested.is_requested_port:
+        return f"A traffic test over port {tested.test.port} fails."
+    return "This port was chosen at random; test the one you need with --port."
+
+
+def _evidence(
+    tested: TestedDirection, protocols: Sequence[Protocol], outcome: Outcome, seen: int | None
+) -> tuple[Evidence, ...]:
+    answer = f"{ANSWERS[outcome.kind]}{f' by {outcome.source}' if outcome.source else ''}"
+    found = [Evidence(_what(tested, protocols), answer, outcome.detail or "path test")]
+    if seen is not None:
+        found.append(Evidence(f"arrived at {tested.receiver.host}", count_noun(seen, "packet"), "packet socket"))
+    return (*found, *loss_evidence(tested))
+
+
+def _fixes(
+    tested: TestedDirection, protocols: Sequence[Protocol], kind: OutcomeKind, host: HostFacts
+) -> tuple[Fix, ...]:
+    """The port that the user asked for, opened for a while; what opens it also closes it, no reboot does."""
+    if not tested.is_requested_port or kind == "blocked":
+        return ()
+    lines = _opening_lines(tested, "udp" if "udp" in protocols else "tcp")
+    if not lines:
+        return ()
+    title = f"Open the port on {tested.receiver.host} for two minutes"
+    where: WhereToType = "here" if host is tested.peer else "peer"
+    return on_peer(tested.receiver.host, (Fix(where, title, tuple(map(stored_line, lines))),))
 
 
 def _opening_lines(tested: TestedDirection, protocol: str) -> tuple[str, ...]:

@@ -13,6 +13,12 @@ from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
 from nictop.traffic.path.findings.tested_direction import PROTOCOL_NAMES, TestedDirection, path_finding
 
+OWN_FILTERS = (
+    "a netfilter chain at output or postrouting, a BPF program of the cgroup (systemd: IPAddressDeny=), a full "
+    "connection tracking table"
+)
+"""What gives EPERM."""
+
 
 def is_blocked_here(tested: TestedDirection) -> bool:
     """Nothing is answered, and the kernel of the sender has refused packets of at least one protocol."""
@@ -29,11 +35,9 @@ def blocked_finding(tested: TestedDirection) -> Finding:
         "critical",
         tested.host,
         tested.link,
-        f"own filter of this host stops packets to {tested.receiver.address} (EPERM)",
+        f"this host itself does not send to {tested.receiver.address} (EPERM)",
         evidence=(*evidence, *output_evidence(tested.own_firewalls)),
-        why=f"{tested.sender.host} refuses to send; nothing outside of it is involved. Possible: a netfilter chain at "
-        "output or postrouting, a BPF program of the cgroup (systemd: IPAddressDeny=), a full connection tracking "
-        "table.",
+        why=f"{tested.sender.host} refuses to send; nothing outside of it is involved. Possible: {OWN_FILTERS}.",
         fixes=(
             Fix(
                 "here",

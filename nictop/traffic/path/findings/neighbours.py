@@ -65,6 +65,7 @@ def unconfirmed_neighbour_findings(tested: TestedDirection) -> Iterator[Finding]
                 "peer",
                 "Show what could keep it from answering",
                 (command("sysctl", "-a", "-r", r"\.arp_(ignore|filter)$"), command("nft", "list", "ruleset")),
+                peer=tested.receiver.host if tested.gateway is None else "",
             ),
         ),
     )

@@ -90,6 +90,7 @@ def _ways_out(tested: TestedDirection, found: Separation, lower: Link) -> tuple[
                 persistent=False,
                 undo=(_mode(found.upper, found.mode),),
                 note="libvirt and Docker store the mode in the definition of the guest or network.",
+                peer="" if found.upper_host == found.lower_host else found.upper_host,
             ),
         )
     if found.guest:

@@ -53,12 +53,12 @@ def size_findings(tested: TestedDirection) -> Iterator[Finding]:
     elif peer_link is not None:
         evidence.append(Evidence(f"MTU of {to} {peer_link.name}", str(peer_link.mtu), "ip link show"))
     where = (
-        'A router on the path does not send ICMP "fragmentation needed", or a firewall drops it'
+        'Possible: a router on the path does not send ICMP "fragmentation needed", or a firewall drops it'
         if tested.gateway is not None
         else f"The other NIC has MTU {peer_link.mtu}, and no router is between that could report it"
         if peer_link is not None and peer_link.mtu < size.limit
-        else f"{to} is in the same subnet, so no router can report the size: a bridge, switch port or tunnel has a "
-        "smaller MTU"
+        else f"{to} is in the same subnet, so no router can report the size. Possible: a bridge, switch port or "
+        "tunnel has a smaller MTU"
     )
     yield path_finding(
         "path_mtu_black_hole",
@@ -105,10 +105,10 @@ def _below_every_mtu(tested: TestedDirection, link: Link, size: PathSize) -> Fin
         "warning",
         tested.host,
         link,
-        f"packets above {size.largest} bytes to {to} are lost, by a filter or an offload",
+        f"packets above {size.largest} bytes to {to} are lost, which no MTU explains",
         evidence=(_size_evidence(tested, size),),
-        why=f"This is no MTU: each link passes {smallest} bytes. Something drops packets by their size or "
-        "checksum: a packet filter, or an offload of a tunnel that the NIC cannot handle.",
+        why=f"Each link passes {smallest} bytes, so that no MTU explains it. Possible: a packet filter that drops by "
+        "size, or an offload of a tunnel that the NIC cannot handle.",
         fixes=tuple(fixes),
     )
 
@@ -151,7 +151,8 @@ def _other_ends(tested: TestedDirection, link: Link, mtu: int) -> list[Fix]:
         found.append(_mtu_fix("here", f"{below.name}, the other end of the veth", below.name, mtu, below.mtu))
     peer = tested.peer.snapshot.links.get(tested.receiver.ifindex or 0)
     if tested.gateway is None and peer is not None and peer.mtu > mtu:
-        found.append(_mtu_fix("peer", f"{tested.receiver.host} {peer.name}", peer.name, mtu, peer.mtu))
+        far = _mtu_fix("peer", f"{tested.receiver.host} {peer.name}", peer.name, mtu, peer.mtu)
+        found.append(replace(far, peer=tested.receiver.host))
     return found
 
 

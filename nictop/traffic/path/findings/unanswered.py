@@ -107,10 +107,10 @@ def _no_neighbour(tested: TestedDirection, state: str) -> Finding:
         "critical",
         tested.host,
         tested.link,
-        f"no MAC address for {wanted}: no host answers {_question(tested)}",
+        f"no MAC address for {wanted}: no answer to {_question(tested)}",
         evidence=(Evidence("neighbour", state or "none", f"ip neighbour show to {wanted}"), *_answers(tested)),
-        why="The two NICs are not in one network (different VLAN or bridge), a switch port drops the frames, or the "
-        "other NIC is down.",
+        why="Possible: the two NICs are not in one network (different VLAN or bridge), a switch port drops the frames, "
+        "or the other NIC is down.",
         fixes=(
             Fix(
                 "here",
@@ -137,8 +137,8 @@ def _silent_gateway(tested: TestedDirection, state: str) -> Finding:
             Evidence("neighbour", state or "none", f"ip neighbour show to {gateway}"),
             *_answers(tested),
         ),
-        why=f"Packets to {tested.receiver.host} go by this gateway, and it has no MAC address: nothing leaves. Wrong "
-        "gateway address, a router that is down, or another VLAN than that of the router.",
+        why=f"Packets to {tested.receiver.host} go by this gateway, and it has no MAC address: nothing leaves. "
+        "Possible: a wrong gateway address, a router that is down, or another VLAN than that of the router.",
         fixes=(
             Fix(
                 "here",
@@ -158,17 +158,25 @@ def _device(tested: TestedDirection) -> tuple[str, ...]:
 
 
 def _no_answer(tested: TestedDirection, arrived: tuple[ReceivedPackets, ...]) -> Finding:
+    sender, receiver = tested.sender.host, tested.receiver.host
     seen = count_noun(sum(one.packets for one in arrived), "packet")
-    evidence = (Evidence(f"arrived at {tested.receiver.host}", seen, "packet socket"),) if arrived else ()
+    evidence = (Evidence(f"arrived at {receiver}", seen, "packet socket"),) if arrived else ()
+    title = f"packets from {sender} arrive and none is answered"
+    why = (
+        f"Possible: a firewall of {receiver} drops or rejects them, or the answers are lost on the way back: at the "
+        f"output of {receiver}, between the hosts or on {sender}."
+    )
+    if not arrived:
+        title = f"packets from {sender} are refused in the name of {receiver}"
+        why = f"Possible: a firewall of {receiver}, or a bridge or router that rejects with its address."
     return path_finding(
         "path_no_answer",
         "critical",
         tested.peer,
         tested.peer.snapshot.links.get(tested.receiver.ifindex or 0),
-        f"no packet from {tested.sender.host} is answered: a firewall of {tested.receiver.host} drops them, or the "
-        "answers are lost",
+        title,
         evidence=(*evidence, *_answers(tested), *loss_evidence(tested)),
-        why=f"Packets from {tested.sender.host} reach this host, but no answer comes back.",
+        why=why,
         fixes=(Fix("here", "Show the firewall rules", (command("nft", "list", "ruleset"),)),),
     )
 
@@ -178,10 +186,16 @@ def _lost(tested: TestedDirection, *, is_certain: bool) -> Finding:
     to = _target(tested)
     if is_certain:
         rule, title = "path_lost", f"packets to {to} do not arrive"
-        why = "A router, a firewall, a bridge or a VLAN between the hosts drops them."
+        why = (
+            "Possible: a router, a firewall, a bridge or a VLAN between the hosts, a filter of this host, or what "
+            f"drops them on {tested.receiver.host} before the network stack (XDP, tc ingress, the NIC)."
+        )
     else:
         rule, title = "path_no_answer", f"no answer from {to}; needs root there to show whether packets arrive"
-        why = f"A firewall of {tested.receiver.host}, or a device between the hosts, drops the packets."
+        why = (
+            f"Possible: a firewall of {tested.receiver.host} or a device between the hosts drops the packets, or the "
+            "answers on the way back."
+        )
     return path_finding(
         rule, "critical", tested.host, tested.link, title, evidence=(*_answers(tested), *loss_evidence(tested)), why=why
     )

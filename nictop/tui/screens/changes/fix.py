@@ -24,7 +24,7 @@ from nictop.changes.actions import BLANKS, Actions, ManualOnly, fill, with_value
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.rules import Fix
-from nictop.rules.wording import PLACE_TEXTS, placeholders
+from nictop.rules.wording import placeholders, where_text
 from nictop.tui.keys import COPY_KEYS, SET_UP_KEYS, shown_key
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import Dialog
@@ -116,8 +116,7 @@ class FixScreen(NictopScreen, Dialog[None]):
 
     @property
     def _place(self) -> str:
-        where = self._job.fix.where
-        return f"on {self._job.host}" if where == "here" else PLACE_TEXTS[where]
+        return where_text(self._job.host, self._job.fix)
 
     @property
     def _values(self) -> Mapping[str, str]:
