@@ -299,13 +299,14 @@ class _RecordedSource:
         return tuple(dict.fromkeys((*self._requested, *devices)))[:MAX_WATCHED_LINKS]
 
     async def request(self, request: Request) -> None:
-        """See `Source.request`. Pings are not recorded: the clock estimates that result from them are."""
+        """See `Source.request`. Pings are not recorded: the clock estimates that result from them are. Nor are cookies,
+        with which a reader of the file could take the place of an end of a test that runs."""
         if request.watch is not None:
             self._requested = request.watch
             self._watched = self._links()
             request = replace(request, watch=self._watched)
         if request.ping is None:
-            self._recorder.record(self.name, request, time.monotonic())
+            self._recorder.record(self.name, _without_cookie(request), time.monotonic())
         await self._source.request(request)
 
     async def close(self) -> None:
@@ -316,3 +317,9 @@ class _RecordedSource:
 def recorded_source(source: Source, recorder: ItemRecorder) -> Source:
     """The same source; `recorder` stores its items and the requests to it until it is closed."""
     return _RecordedSource(source, recorder)
+
+
+def _without_cookie(request: Request) -> Request:
+    if request.traffic is None or not request.traffic.cookie:
+        return request
+    return replace(request, traffic=replace(request.traffic, cookie=""))

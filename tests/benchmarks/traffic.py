@@ -73,9 +73,10 @@ def built_in_compared_with_iperf3(quick: bool) -> Iterator[Result]:
 def measured(client: Probe, server: Probe, name: str, seconds: int) -> tuple[float, float]:
     """Goodput at the receiver in bits per second, and CPU seconds of both ends per gigabit."""
     reports = ["-J"] if name == "iperf3" else []
-    server.send(start_request("server", name, *reports, address=IPV4[1]))
+    arguments = ["-t", str(seconds), "-C", CONTROL]
+    server.send(start_request("server", name, *(reports or arguments), address=IPV4[1]))
     next_line(server, "listening")
-    client.send(start_request("client", name, "-t", str(seconds), "-C", CONTROL, *reports, address=IPV4[1]))
+    client.send(start_request("client", name, *arguments, *reports, address=IPV4[1]))
     mine = lines_until_exit(client, "client")
     theirs = lines_until(server, "server", "exit")
     if name == "iperf3":
@@ -134,9 +135,10 @@ def latency_of_a_shaper(quick: bool) -> Iterator[Result]:
 
 def median_latency(client: Probe, server: Probe, options: list[str]) -> float:
     """Seconds, of a second of requests unless the options say otherwise."""
-    server.send(start_request("server", "builtin", *options[:1], address=IPV4[1]))
+    arguments = ["--test", "rr", "--time", "1", *options]
+    server.send(start_request("server", "builtin", *arguments, address=IPV4[1]))
     next_line(server, "listening")
-    client.send(start_request("client", "builtin", "--test", "rr", "--time", "1", *options, address=IPV4[1]))
+    client.send(start_request("client", "builtin", *arguments, address=IPV4[1]))
     report = ended(lines_until_exit(client, "client"))
     lines_until(server, "server", "exit")
     counts = LatencyHistogram(unpacked_counts(report["latency"]["buckets"]), report["latency"]["sum"])
@@ -165,9 +167,9 @@ def requested_rate(quick: bool) -> Iterator[Result]:
         ratios, shares = [], []
         with two_probes("--interval", "60") as (_, client, server):
             for _ in range(3 if quick else 12):
-                server.send(start_request("server", "builtin", *words, address=IPV4[1]))
-                next_line(server, "listening")
                 arguments = [*words, "--bitrate", rate, "--time", "0.6"]
+                server.send(start_request("server", "builtin", *arguments, address=IPV4[1]))
+                next_line(server, "listening")
                 client.send(start_request("client", "builtin", *arguments, address=IPV4[1]))
                 mine, theirs = ended(lines_until_exit(client, "client")), ended(lines_until(server, "server", "exit"))
                 ratios.append(float(rate.rstrip("M")) * 1e6 * mine["seconds"] / 8 / mine["bytes"])

@@ -15,6 +15,8 @@ from tests.support.probe import Probe
 IPV4 = ("10.20.30.1", "10.20.30.2")
 IPV6 = ("fd20:30::1", "fd20:30::2")
 PORT = 5301
+COOKIE = bytes(range(16)).hex()
+"""Of all runs that tests start by `start_request`."""
 MARK = "NICTOP_TEST_MARK"
 """Environment variable by which a test finds the processes that it has started, whatever their parent."""
 
@@ -44,7 +46,8 @@ def veth_pair() -> Iterator[VethPair]:
 
 
 def start_request(role: str, generator: str, *arguments: str, address: str | None, **fields: Any) -> dict[str, Any]:
-    """A request to start a generator, for `Probe.send`; its id is the role."""
+    """A request to start a generator, for `Probe.send`; its id is the role. Both ends of the built-in one need the same
+    arguments."""
     request = {
         "id": role,
         "action": "start",
@@ -55,6 +58,7 @@ def start_request(role: str, generator: str, *arguments: str, address: str | Non
         "address": address,
         "deadline": 30.0,
         "interval": 1.0,
+        "cookie": COOKIE,
     }
     return {"traffic": request | fields}
 

@@ -96,6 +96,7 @@ from nictop.probe.records.path import (
     PathSize,
     PathTest,
     ReceivedPackets,
+    RefusedSender,
     TrafficPath,
 )
 from nictop.probe.records.pci import PcieErrors, PcieLink, PciFunction, Sriov
@@ -207,6 +208,7 @@ __all__ = [
     "Qdisc",
     "Queue",
     "ReceivedPackets",
+    "RefusedSender",
     "Request",
     "Rings",
     "Routing",

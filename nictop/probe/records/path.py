@@ -127,6 +127,18 @@ class ReceivedPackets:
 
 
 @dataclass(frozen=True)
+class RefusedSender:
+    """Who sent to a listening socket of a test, but is not its other end: nothing was answered."""
+
+    reason: Literal["cookie", "address", "silent"]
+    """cookie: without the cookie of the test. address: with it, from another address than that of the other end.
+    silent: a connection on which nothing was sent."""
+    address: str
+    """Of the sender; "": those of further senders."""
+    count: int
+
+
+@dataclass(frozen=True)
 class PathListener:
     """The other end of a path test: a UDP and a TCP socket that are open only during the test. Sent when they are open,
     and again at the end."""
@@ -144,5 +156,7 @@ class PathListener:
     """Counters of lost packets of its host that rose during the test, by anything; the largest first."""
     rp_filter_drops: int | None = None
     """Increase of IPReversePathFilter in /proc/net/netstat during the test; None: IPv6, or unknown."""
+    refused: tuple[RefusedSender, ...] = ()
+    """Datagrams and connections of others."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Field of this record → why it is empty."""

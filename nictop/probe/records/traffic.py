@@ -51,12 +51,15 @@ class TrafficRequest:
     threads: bool = False
     """True: a "threads" line about once a second, of all processes of this host."""
     cookie: str = ""
-    """path_listen, path_test: 32 hexadecimal digits that packets of this test contain."""
+    """path_listen, path_test: 32 hexadecimal digits that packets of this test contain. start, builtin: the same for the
+    greetings of this run; a server answers no others."""
     short: bool = False
     """path_test: a few packets instead of a few hundred, at most 2 s. path_listen: any free port if `port` is in
     use."""
     links: tuple[int, ...] = ()
     """lldp: ifindexes, 1 to 64."""
+    peer: str = ""
+    """start, server of builtin: address of the client, numeric; "": it may be translated on the way."""
 
 
 @dataclass(frozen=True)

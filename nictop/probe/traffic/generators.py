@@ -279,8 +279,10 @@ class Generators:
 
             def program() -> int:
                 from nictop.probe.traffic.builtin.main import run
+                from nictop.probe.traffic.greetings import ExpectedPeer
 
-                return run(command.role, command.address, command.port, command.arguments)
+                peer = ExpectedPeer(bytes.fromhex(command.cookie), command.peer)
+                return run(command.role, command.address, command.port, command.arguments, peer)
 
         kills = read_kills(self._proc)
         generator = self._running[command.id] = self._fork(command, program, argv, command.deadline, now)

@@ -43,6 +43,7 @@ class TrafficCommand:
         self.arguments: list[str] = []
         self.port, self.address = 0, ""
         self.source, self.ifindex, self.cookie, self.short = "", 0, "", False
+        self.peer = ""
         self.links: tuple[int, ...] = ()
         self.deadline, self.interval, self.sockets, self.threads = 0.0, MAX_SOCKET_INTERVAL, False, False
         if self.action == "start":
@@ -68,17 +69,21 @@ class TrafficCommand:
         self.address, self.source, self.ifindex = str(address), str(source), _ifindex(request)
 
     def _check_path_test(self, request: Mapping[str, object]) -> None:
-        cookie, port = request.get("cookie"), request.get("port")
-        if not isinstance(cookie, str) or not COOKIE.fullmatch(cookie):
-            raise ValueError("cookie is not 32 hexadecimal digits")
+        port = request.get("port")
         lowest = 0 if self.action == "path_listen" else 1
         if type(port) is not int or not lowest <= port < 65536:
             raise ValueError(f"port is not a number from {lowest} to 65535")
         short = request.get("short", False)
         if not isinstance(short, bool):
             raise ValueError("short is not true or false")
-        self.cookie, self.port, self.short = cookie, port, short
+        self.cookie, self.port, self.short = _cookie(request), port, short
         self.deadline = _seconds(request, "deadline", MAX_PATH_TEST_SECONDS)
+
+    def _check_peer(self, request: Mapping[str, object]) -> None:
+        peer = request.get("peer", "")
+        if peer and not is_address(peer):
+            raise ValueError("peer is not a numeric IPv4 or IPv6 address")
+        self.cookie, self.peer = _cookie(request), str(peer)
 
     def _check_lldp(self, request: Mapping[str, object]) -> None:
         links = request.get("links")
@@ -101,6 +106,8 @@ class TrafficCommand:
         if address is not None and not is_address(address):
             raise ValueError("address is not a numeric IPv4 or IPv6 address")
         self.address = str(address or "")
+        if self.generator == "builtin":
+            self._check_peer(request)
         self.deadline = _seconds(request, "deadline", MAX_DEADLINE_SECONDS)
         sockets = request.get("sockets", False)
         if not isinstance(sockets, bool):
@@ -139,6 +146,13 @@ def is_address(value: object) -> bool:
             continue
         return not percent or bool(ZONE.fullmatch(zone))
     return False
+
+
+def _cookie(request: Mapping[str, object]) -> str:
+    cookie = request.get("cookie")
+    if not isinstance(cookie, str) or not COOKIE.fullmatch(cookie):
+        raise ValueError("cookie is not 32 hexadecimal digits")
+    return cookie
 
 
 def _ifindex(request: Mapping[str, object]) -> int:

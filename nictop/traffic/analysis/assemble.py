@@ -59,6 +59,7 @@ from nictop.traffic.run.endpoint import RunEnd, socket_figures, socket_retransmi
 from nictop.traffic.run.failures import Failure
 from nictop.traffic.run.host import RunHost
 from nictop.traffic.run.stopped import no_measured_interval, totals_of_intervals
+from nictop.traffic.run.strangers import refused_texts, translated_texts
 
 UNCOUNTED_FRAME_BYTES = 24
 """Bytes of a frame that no netdev counts: preamble, gap and FCS."""
@@ -133,6 +134,7 @@ def result_of(log: RunLog) -> Result:
         notes=(
             *log.notes,
             *(iperf3_differences(tools["client"], tools["server"]) if both and plan.generator == "iperf3" else ()),
+            *_stranger_notes(log),
         ),
         clock_uncertainty=_clock_uncertainty(log),
         path_test=stored_path_test(log.path_test) if log.path_test is not None else None,
@@ -486,6 +488,17 @@ def _notes(result: Result) -> tuple[str, ...]:
     if is_above_ceiling(result):
         found.append("above line rate: the reported link speed does not limit this path")
     return tuple(found)
+
+
+def _stranger_notes(log: RunLog) -> tuple[str, ...]:
+    """Who came to the servers of the run, but is not its client."""
+    found: list[str] = []
+    for one in (log, *([log.load] if log.load is not None else [])):
+        server = one.ends["server"]
+        found += refused_texts(server.host, server.refused)
+        if log.failure is None and server.peer:
+            found += translated_texts(one.plan, server.peer)
+    return tuple(dict.fromkeys(found))
 
 
 def _clock_uncertainty(log: RunLog) -> float | None:

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import json
 
+import msgspec
+
+from nictop.probe.records import RefusedSender
 from nictop.traffic.generators.intervals import (
     MAX_CONGESTION_CHARACTERS,
     MAX_ERROR_CHARACTERS,
+    MAX_PEER_CHARACTERS,
     MIN_INTERVAL_SHARE,
     ErrorMessage,
     GeneratorInfo,
@@ -25,32 +29,40 @@ from nictop.traffic.generators.latency import parse_histogram
 from nictop.traffic.plan.plan import RunPlan
 
 MAX_STOPPED_CHARACTERS = 200
+MAX_REFUSED_SENDERS = 32
 BUILTIN_ACCEPT_SECONDS = 15
 """The server waits that long for its client, unless the client is started later."""
 
 
 def builtin_server_arguments(plan: RunPlan, accept_seconds: int = BUILTIN_ACCEPT_SECONDS) -> tuple[str, ...]:
-    """Arguments of the server: what its listening socket needs before the client connects. `accept_seconds`: how long
-    it waits for that."""
-    return (*_common(plan), "--accept", str(accept_seconds), *_affinity(plan.server_cpu))
+    """Arguments of the server: the whole run, as it takes nothing from its client. `accept_seconds`: how long it waits
+    for that."""
+    return (*_run_arguments(plan), "--accept", str(accept_seconds), *_affinity(plan.server_cpu))
 
 
 def builtin_client_arguments(plan: RunPlan) -> tuple[str, ...]:
-    arguments = [*_common(plan), "--time", str(plan.time), "--streams", str(plan.streams)]
-    arguments += ["--bind", plan.client.address]
+    files = () if plan.files is None else ("--files", str(plan.files))
+    return (*_run_arguments(plan), "--bind", plan.client.address, *files, *_affinity(plan.client_cpu))
+
+
+def _run_arguments(plan: RunPlan) -> tuple[str, ...]:
+    """What both ends must know of the run."""
+    arguments = ["--interval", f"{plan.interval:g}"] + (["--udp"] if plan.protocol == "udp" else [])
+    arguments += ["--time", str(plan.time), "--streams", str(plan.streams)]
     arguments += ["--reverse"] if plan.direction == "reverse" else []
     arguments += _transaction_arguments(plan)
     for option, value in (
+        ("--mss", plan.mss),
+        ("--window", plan.window),
         ("--omit", plan.omit or None),
         ("--bitrate", plan.bitrate),
         ("--length", plan.length),
-        ("--files", plan.files),
         ("--rate", plan.rate),
         ("--congestion", plan.congestion),
         ("--tos", None if plan.dscp is None else plan.dscp << 2),
     ):
         arguments += [] if value is None else [option, str(value)]
-    return (*arguments, *_affinity(plan.client_cpu))
+    return tuple(arguments)
 
 
 def builtin_floor_arguments(plan: RunPlan, cpu: int | None) -> tuple[str, ...]:
@@ -65,13 +77,6 @@ def _transaction_arguments(plan: RunPlan) -> tuple[str, ...]:
         return ()
     request, response = plan.sizes
     return ("--test", plan.test, "--length", str(request), "--response", str(response))
-
-
-def _common(plan: RunPlan) -> list[str]:
-    arguments = ["--interval", f"{plan.interval:g}"] + (["--udp"] if plan.protocol == "udp" else [])
-    for option, value in (("--mss", plan.mss), ("--window", plan.window)):
-        arguments += [] if value is None else [option, str(value)]
-    return arguments
 
 
 def _affinity(cpu: int | None) -> tuple[str, ...]:
@@ -108,10 +113,13 @@ class BuiltInOutput:
                     integer(event.get("snd_mss")) or None,
                     integer(event.get("length")),
                     congestion[:MAX_CONGESTION_CHARACTERS] if isinstance(congestion, str) and congestion else None,
+                    _client_address(event),
                 ),
             )
         if name == "interval":
             return self._transactions(event) if "latency" in event else self._interval(event)
+        if name == "refused":
+            return _refused_senders(event)
         if name == "end":
             return self._transaction_total(event) if "latency" in event else self._total(event)
         text = event.get("text")
@@ -200,3 +208,22 @@ class BuiltInOutput:
                 jitter=None if jitter is None else jitter * 1e3,
             ),
         )
+
+
+def _client_address(event: dict[str, object]) -> str:
+    """Of a server, from its first connection: ``[address, port, remote address, port]``."""
+    connections = event.get("connections")
+    if event.get("role") != "server" or not isinstance(connections, list) or not connections:
+        return ""
+    first = connections[0]
+    remote = first[2] if isinstance(first, list) and len(first) > 2 else ""
+    return remote[:MAX_PEER_CHARACTERS] if isinstance(remote, str) else ""
+
+
+def _refused_senders(event: dict[str, object]) -> tuple[RefusedSender, ...]:
+    """Those that are valid."""
+    senders = event.get("senders")
+    try:
+        return msgspec.convert(senders, tuple[RefusedSender, ...])[:MAX_REFUSED_SENDERS]
+    except (msgspec.ValidationError, RecursionError):
+        return ()

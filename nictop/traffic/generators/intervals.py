@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from nictop.model.rates.links import sum_known
+from nictop.probe.records import RefusedSender
 from nictop.traffic.generators.latency import LatencyHistogram
 
 MIN_INTERVAL_SHARE = 0.5
@@ -17,6 +18,7 @@ MAX_VERSION_CHARACTERS = 100
 MAX_CONGESTION_CHARACTERS = 32
 """Names of congestion controls; the kernel's are shorter (TCP_CA_NAME_MAX)."""
 MAX_ERROR_CHARACTERS = 500
+MAX_PEER_CHARACTERS = 64
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,11 @@ class GeneratorInfo:
     mss: int | None = None
     length: int | None = None
     congestion: str | None = None
+    peer: str = ""
+    """server: address of the client that it serves; "": not reported."""
 
 
-GeneratorOutput = Interval | Total | ErrorMessage | GeneratorInfo
+GeneratorOutput = Interval | Total | ErrorMessage | GeneratorInfo | RefusedSender
 
 
 @dataclass(frozen=True)

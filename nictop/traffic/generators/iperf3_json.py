@@ -13,6 +13,7 @@ import math
 from nictop.traffic.generators.intervals import (
     MAX_CONGESTION_CHARACTERS,
     MAX_ERROR_CHARACTERS,
+    MAX_PEER_CHARACTERS,
     MAX_VERSION_CHARACTERS,
     ErrorMessage,
     GeneratorInfo,
@@ -109,11 +110,14 @@ class JsonOutput:
 def _details(data: dict[str, object]) -> tuple[GeneratorOutput, ...]:
     test = data.get("test_start")
     version = data.get("version")
+    accepted = data.get("accepted_connection")
+    peer = accepted.get("host") if isinstance(accepted, dict) else None
     return (
         GeneratorInfo(
             version=version[:MAX_VERSION_CHARACTERS] if isinstance(version, str) else "",
             mss=integer(data.get("tcp_mss_default")) or integer(data.get("tcp_mss")) or None,
             length=integer(test.get("blksize")) if isinstance(test, dict) else None,
+            peer=peer[:MAX_PEER_CHARACTERS] if isinstance(peer, str) else "",
         ),
     )
 

@@ -15,6 +15,7 @@ import re
 from nictop.model.rates.links import sum_known
 from nictop.traffic.generators.intervals import (
     ErrorMessage,
+    GeneratorInfo,
     GeneratorOutput,
     Interval,
     StreamInterval,
@@ -27,6 +28,7 @@ BINARY_FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 MAX_TEXT_LINE_CHARACTERS = 500
 
 _CONNECTED = re.compile(r"\[ *(\d{1,9})\] local .{1,64} port \d{1,5} connected to ", re.ASCII)
+_ACCEPTED = re.compile(r"Accepted connection from ([^\s,]{2,64}), port \d{1,5}", re.ASCII)
 _REVERSE = re.compile(r"Reverse mode, remote host .{1,64} is sending", re.ASCII)
 _ROW = re.compile(
     r"\[ *(?P<stream>\d{1,9})\](?:\[(?P<role>[TR])X-[CS]\])? +(?P<start>\d{1,6}\.\d\d)-(?P<end>\d{1,6}\.\d\d) +sec +"
@@ -58,6 +60,9 @@ class TextOutput:
         match = _ROW.match(line)
         if match is not None:
             return self._row(match)
+        accepted = _ACCEPTED.match(line)
+        if accepted is not None:
+            return (GeneratorInfo(peer=accepted[1]),)
         connected = _CONNECTED.match(line)
         if connected is not None:
             self._connected.add(int(connected[1]))

@@ -9,10 +9,11 @@ from statistics import median
 
 from nictop.model.rates.links import sum_known
 from nictop.probe.kernel.exits import exit_text
-from nictop.probe.records import TrafficLine, TrafficPath, TrafficSocket, TrafficTools
+from nictop.probe.records import RefusedSender, TrafficLine, TrafficPath, TrafficSocket, TrafficTools
 from nictop.traffic.generators import OutputParser, Side
-from nictop.traffic.generators.intervals import ErrorMessage, GeneratorInfo, GeneratorOutput, Interval, Total
+from nictop.traffic.generators.intervals import ErrorMessage, GeneratorOutput, Interval, Total
 from nictop.traffic.results.result import SocketFigures
+from nictop.traffic.run.strangers import is_stranger
 
 CONTROL_BYTES = 65536
 """If other connections moved more, one that moved less than this is the control connection of iperf3."""
@@ -30,6 +31,12 @@ class RunEnd:
 
     def __init__(self, side: Side, host: str, identity: str, omitted: int = 0) -> None:
         self.side, self.host, self.identity = side, host, identity
+        self.client = ""
+        """Of a server: the address of its client; "": not known."""
+        self.peer = ""
+        """Of a server: the address that it serves, as reported."""
+        self.refused: list[RefusedSender] = []
+        """Of a server: who came to it, but is not its client."""
         self.tools: TrafficTools | None = None
         self.path: TrafficPath | None = None
         """The route of its host to the other end; requested only if no connection was made."""
@@ -56,7 +63,6 @@ class RunEnd:
         """Seconds at the beginning that are not measured, as planned: iperf3 may report the last omitted interval as a
         measured one."""
         self.totals: list[Total] = []
-        self.details: list[GeneratorInfo] = []
         self.sockets: list[tuple[float, tuple[TrafficSocket, ...]]] = []
         self.threads: list[TrafficLine] = []
         """Samples of the busiest threads of its host."""
@@ -104,6 +110,11 @@ class RunEnd:
         time, text = self.problems[0]
         return max(0.0, time - (self.started if self.started is not None else time)), text
 
+    @property
+    def stranger(self) -> str:
+        """Of a server: the address that it serves although it is not its client's; "": it does not."""
+        return self.peer if is_stranger(self.peer, self.client) else ""
+
     def total(self, *, sends: bool, by_sender: bool) -> Total | None:
         """The total of one direction that its generator reported at the end."""
         return next((one for one in self.totals if (one.sends, one.by_sender) == (sends, by_sender)), None)
@@ -111,6 +122,8 @@ class RunEnd:
     def _add(self, time: float, outputs: tuple[GeneratorOutput, ...]) -> tuple[Interval, ...]:
         found = []
         for one in outputs:
+            if isinstance(one, Interval | Total) and self.stranger:
+                continue  # not of this run
             if isinstance(one, Interval):
                 self.intervals.append((time, one))
                 self._set_start(time, one)
@@ -119,8 +132,10 @@ class RunEnd:
                 self.totals.append(one)
             elif isinstance(one, ErrorMessage):
                 self.problems.append((time, one.text))
+            elif isinstance(one, RefusedSender):
+                self.refused.append(one)
             else:
-                self.details.append(one)
+                self.peer = self.peer or one.peer
         return tuple(found)
 
     def _set_start(self, time: float, one: Interval) -> None:

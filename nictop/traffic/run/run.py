@@ -9,6 +9,7 @@ connection is lost.
 
 from __future__ import annotations
 
+import secrets
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -59,6 +60,7 @@ from nictop.traffic.run.inbox import TrafficInbox
 from nictop.traffic.run.losses import LossCounts, read_losses
 from nictop.traffic.run.path_test import run_path_report, run_path_test
 from nictop.traffic.run.payload_watch import PayloadWatch
+from nictop.traffic.run.strangers import expected_client, served_text
 
 SIDES: tuple[Side, Side] = ("server", "client")
 
@@ -90,6 +92,8 @@ class Run:
         self._load_ends = _new_ends(self._load_plan, f"{identity}-l") if self._load_plan is not None else {}
         """Of the bulk flow of a loaded run; the other ends have its requests."""
         self._identity = identity
+        self._cookie, self._load_cookie = secrets.token_hex(16), secrets.token_hex(16)
+        """Of the run and of its bulk flow: both ends get it over the connections to their probes."""
         self._started: set[str] = set()
         """Ids of generators."""
         self._wall = time.time()
@@ -271,6 +275,8 @@ class Run:
         end, plan, is_load = ends[side], self._plan_of(ends), ends is self._load_ends
         assert end.tools is not None
         self._started.add(end.identity)
+        if side == "server":
+            end.client = expected_client(plan, self._hosts[end.host].snapshot)
         # the requests beside a bulk flow are few: sockets and threads of a loaded run are those of the flow
         is_watched = is_load or not self._load_ends
         await self._hosts[end.host].request(
@@ -286,6 +292,8 @@ class Run:
                 sockets=is_watched and plan.protocol == "tcp" and plan.test != "crr",
                 threads=is_watched,
                 interval=plan.interval,
+                cookie=self._load_cookie if is_load else self._cookie,
+                peer=end.client,
             )
         )
 
@@ -332,8 +340,12 @@ class Run:
         return bool(intervals) and not intervals[-1][1].omitted and intervals[-1][1].end >= self.plan.time
 
     async def _check_ends(self) -> None:
-        """An end that failed ends the run: the other one might wait for ever."""
+        """An end that failed ends the run: the other one might wait for ever. So does a server that serves another
+        client."""
         for ends in self._pairs:
+            stranger = ends["server"].stranger
+            if stranger:
+                raise RunFailed(Failure("busy", served_text(self._plan_of(ends), stranger)))
             both = _client_first(ends)
             for end, other in (both, both[::-1]):
                 over = end.ended is not None or end.failed

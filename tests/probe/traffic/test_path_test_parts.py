@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.records import IcmpError
+from nictop.probe.traffic.greetings import packed_address
 from nictop.probe.traffic.path_test.echo import UdpEcho
 from nictop.probe.traffic.path_test.icmp_errors import EXTENDED_ERROR, is_too_big, parse_extended_error
 from nictop.probe.traffic.path_test.listener import (
     attach_filter,
-    packed_address,
     packet_filter,
     parse_ancillary,
     parse_packet,

@@ -21,8 +21,15 @@ from hypothesis import strategies as st
 
 from nictop.probe import records
 from nictop.probe.traffic import child as child_module
-from nictop.probe.traffic.builtin.connections import Connections
-from nictop.probe.traffic.builtin.handshake import GREETING, Greeting, parse_greeting
+from nictop.probe.traffic.builtin.handshake import (
+    CHALLENGE,
+    GREETING,
+    TOKEN_BYTES,
+    Greeting,
+    packed_challenge,
+    parse_challenge,
+    parse_greeting,
+)
 from nictop.probe.traffic.builtin.options import MAX_STREAM_MESSAGE_BYTES, parse_options
 from nictop.probe.traffic.builtin.reports import ReportSchedule
 from nictop.probe.traffic.child import MAX_OUTPUT_LINE_BYTES, TrafficChild, terminate_all
@@ -59,7 +66,18 @@ START: dict[str, Any] = {
 
 def test_command_has_the_fields_of_the_record() -> None:
     request = records.TrafficRequest(
-        "r1", "start", "client", "builtin", ("--time", "5"), 5201, "fe80::1%wire", 9.5, sockets=True, interval=0.2
+        "r1",
+        "start",
+        "client",
+        "builtin",
+        ("--time", "5"),
+        5201,
+        "fe80::1%wire",
+        9.5,
+        sockets=True,
+        interval=0.2,
+        cookie="0f" * 16,
+        peer="fe80::2",
     )
     line = encode_request(records.Request(traffic=request))
     command = TrafficCommand(json.loads(line)["traffic"])
@@ -204,38 +222,20 @@ def test_invalid_built_in_options(line: str) -> None:
 
 @given(st.binary(max_size=GREETING.size + 4))
 def test_arbitrary_greeting(data: bytes) -> None:
-    assert parse_greeting(data, 1000) is None or len(data) == GREETING.size
+    assert parse_greeting(data) is None or len(data) == GREETING.size
+    assert parse_challenge(data) == b"" or len(data) == CHALLENGE.size
 
 
-@given(
-    st.binary(min_size=16, max_size=16),
-    st.integers(0, 127),
-    st.integers(1, 1000),
-    st.fixed_dictionaries(
-        {
-            "omit": st.sampled_from([0.0, 0.25, 2.0]),
-            "reverse": st.booleans(),
-            "no_delay": st.booleans(),
-            "bitrate": st.integers(0, 10**13),
-            "congestion": st.sampled_from(["", "bbr", "reno", "dctcp_x"]),
-            "tos": st.integers(0, 255),
-        }
-    ),
-)
-def test_greeting_round_trip(cookie: bytes, stream: int, length: int, parameters: dict[str, Any]) -> None:
-    sent = Greeting(cookie, stream, 128, length, 2.5, **parameters)
-    received = parse_greeting(sent.packed(), 1000)
+@given(st.binary(min_size=16, max_size=16), st.integers(0, 127), st.binary(min_size=TOKEN_BYTES, max_size=TOKEN_BYTES))
+def test_greeting_round_trip(cookie: bytes, stream: int, token: bytes) -> None:
+    sent = Greeting(cookie, stream, token)
+    received = parse_greeting(sent.packed())
     assert received is not None and vars(received) == vars(sent)
-    assert parse_greeting(sent.packed(), length - 1) is None
     changed = bytearray(sent.packed())
     changed[7] += 1  # another version
-    assert parse_greeting(bytes(changed), 1000) is None
-
-
-def test_invalid_greetings() -> None:
-    assert parse_greeting(Greeting(bytes(16), 4, 4, 10, 1.0).packed(), 1000) is None
-    assert parse_greeting(Greeting(bytes(16), 3, 4, 10, 0.0).packed(), 1000) is None
-    assert parse_greeting(Greeting(bytes(16), 3, 4, 10, 1.0, omit=1.0).packed(), 1000) is None
+    assert parse_greeting(bytes(changed)) is None
+    challenge = packed_challenge(token)
+    assert parse_challenge(challenge) == token and len(challenge) <= GREETING.size
 
 
 def test_intervals_restart_after_the_omitted_part() -> None:
@@ -519,11 +519,6 @@ def test_output_limits() -> None:
     result = Generator(command, TrafficChild(0, -1, {}, 0.0), [], 0.0)
     assert all(result.within_limits(["x" * 400] * 260, number / 10) for number in range(1000))
     assert not all(result.within_limits(["x"] * 2000, 100 + number / 10) for number in range(1000))
-
-
-def test_connections_have_the_parameters_of_the_greeting() -> None:
-    result = Connections([], Greeting(bytes(16), 0, 1, 99, 3.0, reverse=True, bitrate=5))
-    assert (result.sockets, result.reverse, result.length, result.seconds, result.bitrate) == ([], True, 99, 3.0, 5)
 
 
 # ------------------------------------------------------------------------------------------- the path to the other end

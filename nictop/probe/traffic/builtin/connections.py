@@ -6,13 +6,12 @@ Opens TCP or UDP sockets and sends a greeting on each; every wait for the server
 from __future__ import annotations
 
 import errno
-import os
 import select
 import socket
 import struct
 import time
 
-from nictop.probe.traffic.builtin.handshake import ANSWER_BUSY, ANSWER_GO, Greeting
+from nictop.probe.traffic.builtin.handshake import ANSWER_GO, NO_TOKEN, Greeting, parse_challenge
 from nictop.probe.traffic.builtin.options import BuiltinOptions
 
 BUILTIN_CONNECT_TIMEOUT = 5.0
@@ -23,26 +22,20 @@ SO_MAX_PACING_RATE = 47
 
 
 class Connections:
-    """The data sockets of a run, in stream order, and its parameters from the greeting."""
+    """The data sockets of a run, in stream order."""
 
-    def __init__(self, sockets: list[socket.socket], greeting: Greeting, listener: socket.socket | None = None) -> None:
-        self.sockets = sockets
+    def __init__(self, sockets: list[socket.socket], cookie: bytes, listener: socket.socket | None = None) -> None:
+        self.sockets, self.cookie = sockets, cookie
         self.listener = listener
         """Of a server with a connection for each transaction."""
-        self.reverse, self.length = greeting.reverse, greeting.length
-        self.seconds, self.omit, self.bitrate = greeting.seconds, greeting.omit, greeting.bitrate
-        self.test, self.response, self.workers = greeting.test, greeting.response, greeting.workers
-        self.cookie = greeting.cookie
 
 
-def connect(address: str, port: int, options: BuiltinOptions) -> Connections:
+def connect(address: str, port: int, options: BuiltinOptions, cookie: bytes) -> Connections:
     """Open the data sockets of a client. Raises OSError."""
-    cookie = os.urandom(16)
     sockets: list[socket.socket] = []
     end = time.monotonic() + BUILTIN_CONNECT_TIMEOUT
     target = socket_address(address, port, udp=options.udp)
-    streams = 1 if options.test == "crr" else options.streams
-    while len(sockets) < streams:
+    while len(sockets) < options.connections:
         connection = socket.socket(target[0], socket.SOCK_DGRAM if options.udp else socket.SOCK_STREAM)
         sockets.append(connection)
         set_connect_options(connection, options)
@@ -54,53 +47,72 @@ def connect(address: str, port: int, options: BuiltinOptions) -> Connections:
         except OSError as error:  # the same text as iperf3
             message = f"unable to connect to server: {error.strerror or error}"
             raise OSError(error.errno or errno.ETIMEDOUT, message) from None
-    greetings = [
-        Greeting(
-            cookie, number, streams, options.length, options.time + options.omit,
-            omit=options.omit, reverse=options.reverse, no_delay=options.no_delay, bitrate=options.bitrate,
-            tos=options.tos, congestion=options.congestion, test=options.test, response=options.response,
-            workers=options.streams,
-        )
-        for number in range(streams)
-    ]  # fmt: skip
     if options.udp:
-        _exchange_datagram_greetings(sockets, greetings)
+        DatagramGreetings(sockets, cookie).exchange()
     else:
-        for connection, greeting in zip(sockets, greetings):
-            connection.sendall(greeting.packed())
-        for connection in sockets:
-            connection.settimeout(BUILTIN_CONNECT_TIMEOUT)
-            try:
-                _check_answer(read_exactly(connection, len(ANSWER_GO)))
-            except socket.timeout:
-                raise OSError(errno.ETIMEDOUT, "the server does not answer") from None
-    return Connections(sockets, greetings[0])
+        _exchange_greetings(sockets, cookie)
+    return Connections(sockets, cookie)
 
 
-def _exchange_datagram_greetings(sockets: list[socket.socket], greetings: list[Greeting]) -> None:
-    end = time.monotonic() + BUILTIN_CONNECT_TIMEOUT
-    unanswered = dict(enumerate(sockets))
-    while unanswered:
-        if time.monotonic() >= end:
-            raise OSError(errno.ETIMEDOUT, "the server does not answer")
-        for number, connection in unanswered.items():
-            connection.send(greetings[number].packed())
-        poll = select.poll()
-        for connection in unanswered.values():
-            poll.register(connection, select.POLLIN)
-        answered = {descriptor for descriptor, _ in poll.poll(GREETING_RETRY_SECONDS * 1000)}
-        for number, connection in list(unanswered.items()):
-            if connection.fileno() in answered:
-                connection.setblocking(False)
-                answer = connection.recv(65536)
-                if len(answer) == len(ANSWER_GO):  # else data of a sending server overtook the answer
-                    _check_answer(answer)
-                del unanswered[number]
+def _exchange_greetings(sockets: list[socket.socket], cookie: bytes) -> None:
+    for number, connection in enumerate(sockets):
+        connection.sendall(Greeting(cookie, number).packed())
+    for connection in sockets:
+        connection.settimeout(BUILTIN_CONNECT_TIMEOUT)
+        try:
+            _check_answer(read_exactly(connection, len(ANSWER_GO)))
+        except socket.timeout:
+            raise OSError(errno.ETIMEDOUT, "the server does not answer") from None
+
+
+class DatagramGreetings:
+    """The greetings of a client by datagram. Each is repeated until it is answered; it has the token of the last
+    challenge."""
+
+    def __init__(self, sockets: list[socket.socket], cookie: bytes) -> None:
+        self._cookie = cookie
+        self._unanswered = dict(enumerate(sockets))
+        self._tokens = dict.fromkeys(self._unanswered, NO_TOKEN)
+        self._next = dict.fromkeys(self._unanswered, 0.0)
+        """Stream → CLOCK_MONOTONIC of its next greeting."""
+
+    def exchange(self) -> None:
+        """Raises OSError if the server does not answer."""
+        end = time.monotonic() + BUILTIN_CONNECT_TIMEOUT
+        while self._unanswered:
+            now = time.monotonic()
+            if now >= end:
+                raise OSError(errno.ETIMEDOUT, "the server does not answer")
+            for number in self._unanswered:
+                if now >= self._next[number]:
+                    self._greet(number, now)
+            poll = select.poll()
+            for connection in self._unanswered.values():
+                poll.register(connection, select.POLLIN)
+            readable = {descriptor for descriptor, _ in poll.poll(GREETING_RETRY_SECONDS * 1000)}
+            for number, connection in list(self._unanswered.items()):
+                if connection.fileno() in readable:
+                    self._receive(number)
+
+    def _greet(self, number: int, now: float) -> None:
+        self._next[number] = now + GREETING_RETRY_SECONDS
+        self._unanswered[number].send(Greeting(self._cookie, number, self._tokens[number]).packed())
+
+    def _receive(self, number: int) -> None:
+        connection = self._unanswered[number]
+        connection.setblocking(False)
+        answer = connection.recv(65536)
+        token = parse_challenge(answer)
+        if token:
+            self._tokens[number] = token
+            self._greet(number, time.monotonic())
+            return
+        if len(answer) == len(ANSWER_GO):  # else data of a sending server overtook the answer
+            _check_answer(answer)
+        del self._unanswered[number]
 
 
 def _check_answer(answer: bytes) -> None:
-    if answer == ANSWER_BUSY:
-        raise OSError(errno.EBUSY, "the server is busy running a test")
     if answer != ANSWER_GO:
         text = "the server is not the built-in generator" if answer else "the server closed the connection"
         raise OSError(errno.EPROTO, text)
@@ -108,6 +120,12 @@ def _check_answer(answer: bytes) -> None:
 
 def set_connect_options(connection: socket.socket, options: BuiltinOptions) -> None:
     """Set options that must be set before connecting, and all others."""
+    set_listener_options(connection, options)
+    set_socket_options(connection, options)
+
+
+def set_listener_options(connection: socket.socket, options: BuiltinOptions) -> None:
+    """Set options that a listening socket needs before its client connects."""
     if options.mss and not options.udp:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, options.mss)
     if options.window:
@@ -115,7 +133,6 @@ def set_connect_options(connection: socket.socket, options: BuiltinOptions) -> N
             connection.setsockopt(socket.SOL_SOCKET, buffer, options.window)
     if options.bind_device:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, options.bind_device.encode() + b"\0")
-    set_socket_options(connection, options)
 
 
 def set_socket_options(connection: socket.socket, options: BuiltinOptions) -> None:

@@ -113,7 +113,16 @@ def _loopback_pairs(options: BuiltinOptions, stack: contextlib.ExitStack) -> tup
             server.connect(client.getsockname())
         else:
             client.connect(listener.getsockname())
-            server = stack.enter_context(listener.accept()[0])
+            server = stack.enter_context(accept_from(listener, client.getsockname()))
         pairs.append((client, server))
     transactions.set_timeout(listener, ACCEPT_TIMEOUT_SECONDS)
     return listener, pairs
+
+
+def accept_from(listener: socket.socket, client: object) -> socket.socket:
+    """The connection of that socket; those of other processes of this host are closed."""
+    while True:
+        connection, peer = listener.accept()
+        if peer == client:
+            return connection
+        connection.close()

@@ -9,6 +9,9 @@ stream (`streams`), and reads TCP_INFO of their sockets meanwhile. Each line of 
 ``{"event": "end", "seconds", "bytes", "streams", "cpu_user", "cpu_system", …}``
 ``{"event": "error", "text"}``, and exit status 1.
 
+A server reports whom it has refused, before all others, or of crr at the end:
+``{"event": "refused", "senders": [{"reason", "address", "count"}, …]}`` (see `traffic.greetings`).
+
 Seconds count from the start of the traffic; omitted ones come first, and after them the count starts at 0 again, as
 with iperf3. The bytes of a sender are those acknowledged (TCP) or sent (UDP), of a receiver those received. A TCP
 sender adds "retransmits" of the interval, or of the whole run including the omitted part; UDP adds "packets", and a UDP
@@ -22,6 +25,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import signal
 import socket
 import time
 from functools import partial
@@ -30,9 +34,10 @@ from nictop.probe.traffic.builtin import streams
 from nictop.probe.traffic.builtin.connections import Connections, connect
 from nictop.probe.traffic.builtin.handshake import ANSWER_GO, GREETING
 from nictop.probe.traffic.builtin.options import BuiltinOptions, parse_options
-from nictop.probe.traffic.builtin.reports import MIN_INTERVAL_SECONDS, ReportSchedule, report
+from nictop.probe.traffic.builtin.reports import MIN_INTERVAL_SECONDS, ReportSchedule, report, report_refused
 from nictop.probe.traffic.builtin.server import accept_client
 from nictop.probe.traffic.builtin.workers import Workers
+from nictop.probe.traffic.greetings import ExpectedPeer
 from nictop.probe.traffic.sock_diag import parse_tcp_info
 
 TYPE_CHECKING = False
@@ -46,14 +51,15 @@ END_GRACE_SECONDS = 3.0
 """Seconds after the planned end until the run is aborted."""
 
 
-def run(role: str, address: str, port: int, arguments: Sequence[str]) -> int:
-    """One run as server or client, from the connections to the last report; returns the exit status."""
+def run(role: str, address: str, port: int, arguments: Sequence[str], peer: ExpectedPeer) -> int:
+    """One run as server or client, from the connections to the last report; returns the exit status. Both ends have the
+    same cookie; a server accepts only its client."""
     try:
         options = parse_options(arguments)
         if options.affinity is not None:
             os.sched_setaffinity(0, {options.affinity})
-        connections = accept_client(address, port, options) if role == "server" else connect(address, port, options)
-        if connections.test:
+        connections = _open_connections(role, address, port, options, peer)
+        if options.test:
             from nictop.probe.traffic.builtin.transaction_run import TransactionRun
 
             return TransactionRun(role, connections, options).run()
@@ -64,12 +70,31 @@ def run(role: str, address: str, port: int, arguments: Sequence[str]) -> int:
     return builtin_run.run()
 
 
+def _open_connections(role: str, address: str, port: int, options: BuiltinOptions, peer: ExpectedPeer) -> Connections:
+    """Raises OSError."""
+    if role == "client":
+        return connect(address, port, options, peer.cookie)
+
+    def end(number: int, _: object) -> None:
+        """Stopped while it waits for its client."""
+        report_refused(peer.refused)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        return accept_client(address, port, options, peer)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        report_refused(peer.refused)
+
+
 class BuiltinRun:
     """The streams of one run, and their reports."""
 
     def __init__(self, role: str, connections: Connections, options: BuiltinOptions) -> None:
         self._role, self._connections, self._options = role, connections, options
-        self._sends = connections.reverse == (role == "server")
+        self._sends = options.reverse == (role == "server")
         self._slots = [memoryview(mmap.mmap(-1, streams.SLOT_FIELDS * 8)).cast("Q") for _ in connections.sockets]
         self._error = ""
         self._handshake_bytes = GREETING.size + self._sends if self._sends == (role == "client") else len(ANSWER_GO)
@@ -88,9 +113,9 @@ class BuiltinRun:
                     connection,
                     sends=self._sends,
                     udp=self._options.udp,
-                    length=self._connections.length,
-                    seconds=self._connections.seconds,
-                    bitrate=self._connections.bitrate,
+                    length=self._options.length,
+                    seconds=self._options.seconds,
+                    bitrate=self._options.bitrate,
                 )
                 workers.start(partial(streams.run_stream, task, slot, start))
             total_fields = self._watch(workers, start, first_counts)
@@ -105,9 +130,9 @@ class BuiltinRun:
     def _watch(self, workers: Workers, start: float, first_counts: list[dict[str, int]]) -> dict[str, Any]:
         """Report until all streams have ended; returns the fields of the last report."""
         poll = workers.all_started()
-        schedule = ReportSchedule(self._options.interval, self._connections.omit)
+        schedule = ReportSchedule(self._options.interval, self._options.omit)
         before, last, counted = first_counts, start, [0] * len(first_counts)
-        limit = start + self._connections.seconds + END_GRACE_SECONDS
+        limit = start + self._options.seconds + END_GRACE_SECONDS
         ended = False
         while not ended:
             now = time.monotonic()
@@ -128,7 +153,7 @@ class BuiltinRun:
         cpu_times = workers.reap()
         return {
             **self._fields(counted, before, first_counts),
-            "seconds": round(max(0.0, now - start - self._connections.omit), 6),
+            "seconds": round(max(0.0, now - start - self._options.omit), 6),
             "sender": self._sends,
             **cpu_times,
         }
@@ -181,9 +206,9 @@ class BuiltinRun:
             sender=self._sends,
             protocol="udp" if self._options.udp else "tcp",
             streams=len(first_counts),
-            length=self._connections.length,
-            time=round(self._connections.seconds - self._connections.omit, 6),
-            omit=self._connections.omit,
+            length=self._options.length,
+            time=self._options.time,
+            omit=self._options.omit,
             connections=[[*end.getsockname()[:2], *end.getpeername()[:2]] for end in self._connections.sockets],
             snd_mss=min(counts.get("snd_mss", 0) for counts in first_counts),
             congestion_control=algorithm.split(b"\0")[0].decode("ascii", "replace"),

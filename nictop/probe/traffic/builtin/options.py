@@ -1,8 +1,8 @@
 """Options of the built-in traffic generator: words → `BuiltinOptions`, or ValueError with a sentence. Pure.
 
-Names are those of iperf3 where it has the same option. The client's options define the run; a server uses only those
-that its listening socket needs: ``--udp``, ``--mss``, ``--window``, ``--accept``, ``--interval``, ``--affinity`` and
-``--bind-dev``.
+Names are those of iperf3 where it has the same option. Both ends get the options of the run from nictop: a server does
+nothing that its client asks for. ``--bind`` and ``--files`` are of a client only, ``--accept`` of a server;
+``--interval``, ``--affinity`` and ``--bind-dev`` of the end that has them.
 """
 
 from __future__ import annotations
@@ -68,6 +68,16 @@ class BuiltinOptions:
         self.rate = 0
         """Requests per second of all connections of rr, sent on schedule; 0: each is sent when the last one has been
         answered."""
+
+    @property
+    def seconds(self) -> float:
+        """Of the whole run."""
+        return self.omit + self.time
+
+    @property
+    def connections(self) -> int:
+        """Data sockets with a greeting. crr has one, which only shows the server that its client lives."""
+        return 1 if self.test == "crr" else self.streams
 
 
 def parse_options(arguments: Sequence[str]) -> BuiltinOptions:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nictop.probe.traffic.greetings import RefusedSenders
+
 MIN_INTERVAL_SECONDS = 0.001
 """An interval that is shorter, at the end of a run, is not reported."""
 
@@ -40,3 +44,10 @@ def report(event: str, **fields: object) -> None:
     line = json.dumps({"event": event, **fields}, separators=(",", ":"), ensure_ascii=True).encode("ascii") + b"\n"
     while line:
         line = line[os.write(1, line) :]
+
+
+def report_refused(refused: RefusedSenders) -> None:
+    """Write one line if a sender was refused."""
+    senders = refused.fields()
+    if senders:
+        report("refused", senders=senders)

@@ -14,7 +14,7 @@ import struct
 import time
 
 from nictop.probe.kernel.netlink import TIMEVAL
-from nictop.probe.traffic.builtin.handshake import ANSWER_GO, GREETING, HANDSHAKE_MAGIC
+from nictop.probe.traffic.builtin.handshake import ANSWER_GO, is_greeting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def receive_datagrams(task: StreamTask, slot: memoryview, start: float) -> None:
         if size < DATAGRAM_HEADER.size:
             continue
         number, sent = DATAGRAM_HEADER.unpack_from(buffer)
-        if buffer.startswith(HANDSHAKE_MAGIC) and size == GREETING.size:
+        if is_greeting(buffer, size):
             connection.send(ANSWER_GO)  # the first answer was lost
             continue
         if number >= LAST_DATAGRAM:

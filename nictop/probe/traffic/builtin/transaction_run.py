@@ -25,7 +25,7 @@ from nictop.probe.traffic.builtin.connections import set_socket_options
 from nictop.probe.traffic.builtin.host_limits import HostUsage, shortage_before, shortage_during
 from nictop.probe.traffic.builtin.latency_buckets import SUB_BUCKETS, packed_counts
 from nictop.probe.traffic.builtin.paced import paced_task
-from nictop.probe.traffic.builtin.reports import MIN_INTERVAL_SECONDS, ReportSchedule, report
+from nictop.probe.traffic.builtin.reports import MIN_INTERVAL_SECONDS, ReportSchedule, report, report_refused
 from nictop.probe.traffic.builtin.transactions import ConnectTask, Counts, TransactionTask
 from nictop.probe.traffic.builtin.workers import Workers
 
@@ -113,9 +113,8 @@ class TransactionRun:
 
     def __init__(self, role: str, connections: Connections, options: BuiltinOptions) -> None:
         self._is_client, self._connections, self._options = role == "client", connections, options
-        self._connects = connections.test == "crr"
-        number = connections.workers if self._connects else len(connections.sockets)
-        self._counts = [Counts() for _ in range(number)]
+        self._connects = options.test == "crr"
+        self._counts = [Counts() for _ in range(options.streams)]
         self._usage = HostUsage()
         self._error = self._stopped = ""
 
@@ -143,38 +142,37 @@ class TransactionRun:
 
     def _work(self, number: int, counts: Counts, start: float) -> Any:
         """The function of one process."""
-        about = self._connections
-        sizes = about.length, about.response
-        end = start + about.seconds
+        sockets, cookie, options = self._connections.sockets, self._connections.cookie, self._options
+        sizes = options.length, options.response
+        end = start + options.seconds
         if not self._connects:
-            task = TransactionTask(about.sockets[number], sizes, (start, end), about.cookie)
-            if self._is_client and self._options.rate:
-                return partial(paced.exchange, paced_task(task, self._options, number), counts)
-            if self._options.udp:
+            task = TransactionTask(sockets[number], sizes, (start, end), cookie)
+            if self._is_client and options.rate:
+                return partial(paced.exchange, paced_task(task, options, number), counts)
+            if options.udp:
                 work = transactions.exchange_datagrams if self._is_client else transactions.serve_datagrams
             else:
                 work = transactions.exchange_stream if self._is_client else transactions.serve_stream
             return partial(work, task, counts)
         if self._is_client:
-            share = self._options.files // len(self._counts) + (number < self._options.files % len(self._counts))
-            if self._options.files and not share:
+            share = options.files // len(self._counts) + (number < options.files % len(self._counts))
+            if options.files and not share:
                 return lambda: None
-            connect = ConnectTask(
-                about.sockets[0], sizes, (start, end), about.cookie, options=self._options, files=share
-            )
+            connect = ConnectTask(sockets[0], sizes, (start, end), cookie, options=options, files=share)
             return partial(transactions.connect_and_exchange, connect, counts)
-        assert about.listener is not None
-        set_socket_options(about.listener, self._options)
-        transactions.set_timeout(about.listener, ACCEPT_TIMEOUT_SECONDS)
-        accept = TransactionTask(about.listener, sizes, (0.0, end), about.cookie)
-        client = about.sockets[0].getpeername()[0]
+        listener = self._connections.listener
+        assert listener is not None
+        set_socket_options(listener, options)
+        transactions.set_timeout(listener, ACCEPT_TIMEOUT_SECONDS)
+        accept = TransactionTask(listener, sizes, (0.0, end), cookie)
+        client = sockets[0].getpeername()[0]
         return partial(transactions.accept_and_serve, accept, client, counts)
 
     def _watch(self, workers: Workers, start: float) -> dict[str, Any]:
         """The client: report until all processes have ended; returns the fields of the last report."""
         poll, meter = workers.all_started(), TransactionMeter(self._counts, connects=self._connects)
-        schedule = ReportSchedule(self._options.interval, self._connections.omit)
-        limit, last = start + self._connections.seconds + TRANSACTION_GRACE_SECONDS, start
+        schedule = ReportSchedule(self._options.interval, self._options.omit)
+        limit, last = start + self._options.seconds + TRANSACTION_GRACE_SECONDS, start
         ended = False
         while not ended:
             now = time.monotonic()
@@ -197,8 +195,8 @@ class TransactionRun:
         if self._stopped:
             workers.kill()
         cpu_times = workers.reap()
-        seconds = now - start - self._connections.omit
-        planned = self._connections.seconds - self._connections.omit
+        seconds = now - start - self._options.omit
+        planned = self._options.seconds - self._options.omit
         # the last transactions began in time, and were waited for
         seconds = seconds if self._options.files or self._stopped else min(seconds, planned)
         if self._options.rate:  # the last one may be answered before the next one would have been due
@@ -212,7 +210,7 @@ class TransactionRun:
         if self._connects:
             control.setblocking(False)
             poll.register(control, select.POLLIN)
-        limit = start + self._connections.seconds + 2 * TRANSACTION_GRACE_SECONDS
+        limit = start + self._options.seconds + 2 * TRANSACTION_GRACE_SECONDS
         while True:
             now = time.monotonic()
             if now >= limit:
@@ -229,6 +227,8 @@ class TransactionRun:
                 self._error = f"stopped: {shortage}"
                 return {}
         served = sum(one.fields[transactions.DONE] for one in self._counts)
+        if self._connects:
+            report_refused(transactions.refused_connections(self._counts))
         cpu_times = workers.reap()
         return {"transactions": served, "seconds": round(max(0.0, time.monotonic() - start), 6), **cpu_times}
 
@@ -247,19 +247,19 @@ class TransactionRun:
         return latest if latest > start else time.monotonic()
 
     def _report_start(self) -> None:
-        about, algorithm = self._connections, b""
-        if not self._options.udp:
-            algorithm = about.sockets[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+        sockets, options, algorithm = self._connections.sockets, self._options, b""
+        if not options.udp:
+            algorithm = sockets[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
         report(
             "start",
             role="client" if self._is_client else "server",
-            protocol="udp" if self._options.udp else "tcp",
-            test=about.test,
+            protocol="udp" if options.udp else "tcp",
+            test=options.test,
             streams=len(self._counts),
-            length=about.length,
-            response=about.response,
-            time=round(about.seconds - about.omit, 6),
-            omit=about.omit,
-            connections=[[*end.getsockname()[:2], *end.getpeername()[:2]] for end in about.sockets],
+            length=options.length,
+            response=options.response,
+            time=options.time,
+            omit=options.omit,
+            connections=[[*end.getsockname()[:2], *end.getpeername()[:2]] for end in sockets],
             congestion_control=algorithm.split(b"\0")[0].decode("ascii", "replace"),
         )

@@ -6,6 +6,7 @@ the buckets of `latency_buckets`. The garbage collector of Python is off. The fi
 counted: it may wait until the server has started its processes, and for ARP.
 
 rr: one connection for all requests of a process, TCP with TCP_NODELAY or UDP. crr: a connection for each request; the
+request begins with the cookie of the run, as much of it as there is room for, without which there is no response. The
 server closes it first, and the client, which has read the whole response and the end of the connection then, closes it
 with a reset (SO_LINGER 0). So no socket stays in TIME_WAIT, neither at the client, which would run out of source ports,
 nor at the server.
@@ -24,19 +25,27 @@ import time
 
 from nictop.probe.kernel.netlink import TIMEVAL
 from nictop.probe.traffic.builtin.connections import set_connect_options
-from nictop.probe.traffic.builtin.handshake import ANSWER_GO, GREETING, HANDSHAKE_MAGIC
+from nictop.probe.traffic.builtin.handshake import ANSWER_GO, is_greeting
 from nictop.probe.traffic.builtin.latency_buckets import BUCKETS, SUB_BUCKET_BITS
+from nictop.probe.traffic.greetings import (
+    MAPPED_PREFIX,
+    WRONG_COOKIE,
+    RefusedSenders,
+    is_equal,
+    packed_address,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from nictop.probe.traffic.builtin.options import BuiltinOptions
 
-DONE, LOST, LATENCY_SUM, CONNECT_SUM, FINISHED = range(5)
+DONE, LOST, LATENCY_SUM, CONNECT_SUM, FINISHED, REFUSED, REFUSED_FIRST = range(7)
 """Indexes of `Counts.fields`: transactions, those without a response in time, sums of latencies and of connect times in
-ns, and CLOCK_MONOTONIC time of the last response in ns."""
+ns, and CLOCK_MONOTONIC time of the last response in ns; connections without the cookie of the run, and the address of
+the first of them as IPv6, in two fields."""
 COUNT_FIELDS = 8
 REQUEST_HEADER = struct.Struct(">II")
 """Header of a datagram: first bytes of the cookie of the run, and number of the request."""
@@ -266,7 +275,7 @@ def serve_datagrams(task: TransactionTask, counts: Counts) -> None:
             count = receive(buffer)
         except BlockingIOError:
             raise OSError(errno.ETIMEDOUT, f"no data received for {SERVER_TIMEOUT} s") from None
-        if count == GREETING.size and buffer.startswith(HANDSHAKE_MAGIC):
+        if is_greeting(buffer, count):
             connection.send(ANSWER_GO)  # the first answer was lost
             continue
         if count != task.request or unpack(buffer)[0] != cookie:
@@ -300,7 +309,7 @@ def connect_and_exchange(task: ConnectTask, counts: Counts) -> None:
     clock, fields = nanoseconds, counts.fields
     own, address = task.connection.getsockname(), task.connection.getpeername()
     source = (own[0], 0, *own[2:])
-    request, buffer = payload(task.request), memoryview(bytearray(task.response))
+    request, buffer = tagged_payload(task), memoryview(bytearray(task.response))
     end, losses, is_first = task.prepare(), 0, True
     while not task.files or fields[DONE] < task.files:
         connection = socket.socket(task.connection.family, socket.SOCK_STREAM)
@@ -355,11 +364,18 @@ def _set_options(connection: socket.socket, source: tuple[Any, ...], options: Bu
     connection.bind(source)
 
 
+def tagged_payload(task: TransactionTask) -> bytes:
+    """A request that begins with the cookie."""
+    tag = task.cookie[: task.request]
+    return tag + payload(task.request)[len(tag) :]
+
+
 def accept_and_serve(task: TransactionTask, client: str, counts: Counts) -> None:
     """The server of crr: until the process is ended. `task.connection` is the listener, with a timeout that accepted
-    connections inherit; those that do not come from the address `client` are closed."""
-    listener, request, fields = task.connection, task.request, counts.fields
-    response, buffer = payload(task.response), memoryview(bytearray(min(request, MAX_READ_BYTES)))
+    connections inherit; those that do not come from the address `client`, and those whose request does not begin with
+    the cookie, are closed and counted."""
+    listener, fields = task.connection, counts.fields
+    response, buffer = payload(task.response), memoryview(bytearray(min(task.request, MAX_READ_BYTES)))
     task.prepare()
     while True:
         try:
@@ -367,12 +383,41 @@ def accept_and_serve(task: TransactionTask, client: str, counts: Counts) -> None
         except (BlockingIOError, ConnectionAbortedError):
             continue
         with connection, contextlib.suppress(OSError):  # also a timeout: the client counts the transaction as lost
-            missing = request if peer[0] == client else 0
-            while missing:
-                count = connection.recv_into(buffer, min(missing, MAX_READ_BYTES), socket.MSG_WAITALL)
-                if not count:
-                    break
-                missing -= count
-            if not missing and peer[0] == client:
+            if peer[0] == client and receive_request(connection, task, buffer):
                 connection.sendall(response)
                 fields[DONE] += 1
+            else:
+                count_refused(fields, peer[0])
+
+
+def receive_request(connection: socket.socket, task: TransactionTask, buffer: memoryview) -> bool:
+    """Receive the whole request; False: it does not begin with the cookie. Raises OSError if it is not complete."""
+    tag = task.cookie[: task.request]
+    missing = task.request
+    while missing:
+        count = connection.recv_into(buffer, min(missing, MAX_READ_BYTES), socket.MSG_WAITALL)
+        is_first = missing == task.request
+        if not count or (is_first and count < len(tag)):
+            raise OSError(errno.ECONNRESET, "the request is not complete")
+        if is_first and not is_equal(bytes(buffer[: len(tag)]), tag):
+            return False
+        missing -= count
+    return True
+
+
+def count_refused(fields: memoryview, address: str) -> None:
+    if not fields[REFUSED]:
+        packed = packed_address(address)
+        mapped = packed if len(packed) == 16 else MAPPED_PREFIX + packed
+        fields[REFUSED_FIRST], fields[REFUSED_FIRST + 1] = struct.unpack("=QQ", mapped)
+    fields[REFUSED] += 1
+
+
+def refused_connections(counts: Iterable[Counts]) -> RefusedSenders:
+    """Of all processes of a server of crr, each with the address of its first."""
+    refused = RefusedSenders()
+    for fields in (one.fields for one in counts):
+        if fields[REFUSED]:
+            mapped = struct.pack("=QQ", *fields[REFUSED_FIRST : REFUSED_FIRST + 2])
+            refused.add(WRONG_COOKIE, socket.inet_ntop(socket.AF_INET6, mapped), fields[REFUSED])
+    return refused

@@ -18,7 +18,14 @@ import struct
 
 from nictop.probe.inventory.machine.sysctl import MAX_PROTOCOL_BYTES, parse_reverse_path_drops
 from nictop.probe.kernel.sysfs import read_text, unreadable_from_error
-from nictop.probe.records import PathListener, ReceivedPackets, Unreadable
+from nictop.probe.records import PathListener, ReceivedPackets, RefusedSender, Unreadable
+from nictop.probe.traffic.greetings import (
+    NO_GREETING,
+    WRONG_ADDRESS,
+    WRONG_COOKIE,
+    ExpectedPeer,
+    packed_address,
+)
 from nictop.probe.traffic.loss_counters import read_loss_counts
 from nictop.probe.traffic.loss_differences import increases
 from nictop.probe.traffic.path_test.icmp_errors import SOL_IP, SOL_IPV6
@@ -48,6 +55,8 @@ ANCILLARY_BYTES = 256
 MAX_DATAGRAM_BYTES = 65536
 MAX_DATAGRAMS, MAX_FRAMES = 5000, 10_000
 """Read during one test; a test sends less than half of that."""
+MAX_REFUSED = 50_000
+"""Datagrams and connections of others, read during one test beside those."""
 MAX_LOSSES = 64
 """Counters in the last line."""
 MAX_CONNECTIONS = 16
@@ -89,13 +98,14 @@ class Listener:
         self.family = socket.AF_INET6 if ":" in command.address else socket.AF_INET
         self.peer = packed_address(command.address)
         self.cookie = cookie_of(command)
+        self.expected = ExpectedPeer(self.cookie, command.address)
         self.delivered, self.arrived = Counts(), Counts()
         self.unreadable: dict[str, Unreadable] = {}
         self.datagrams, self.connections = open_sockets(self.family, command)
         self.port = int(self.datagrams.getsockname()[1])
         self.frames = self._packet_socket()
         self.accepted: list[socket.socket] = []
-        self._datagrams_read = self._frames_read = 0
+        self._datagrams_read = self._frames_read = self._refused = 0
 
     def serve(self) -> None:
         """Until SIGTERM."""
@@ -124,10 +134,12 @@ class Listener:
                 return True
             except OSError:  # an ICMP error about an answer
                 continue
-            self._datagrams_read += 1
             sequence = parse_datagram(payload, REQUEST, self.cookie)
-            if sequence is None or packed_address(sender[0]) != self.peer:
+            if sequence is None or not self.expected.is_address(sender[0]):
+                if not self._refuse(WRONG_COOKIE if sequence is None else WRONG_ADDRESS, sender[0]):
+                    return False
                 continue
+            self._datagrams_read += 1
             ifindex, hop_limit = parse_ancillary(ancillary)
             size = len(payload) + UDP_HEADER_BYTES + IP_HEADER_BYTES[self.family]
             self.delivered.add("udp", ifindex, size, hop_limit)
@@ -138,17 +150,23 @@ class Listener:
         return False
 
     def accept(self) -> bool:
-        """Accept a connection, which stays open until the end; False: enough for one test."""
+        """Accept a connection, which stays open until the end; False: enough for one test. Nothing is sent on it."""
         try:
             connection, sender = self.connections.accept()
         except OSError:
             return True
-        if packed_address(sender[0]) != self.peer:
+        if not self.expected.is_address(sender[0]):
             connection.close()
-            return True
+            return self._refuse(NO_GREETING, sender[0])
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.accepted.append(connection)
         return len(self.accepted) < MAX_CONNECTIONS
+
+    def _refuse(self, reason: str, address: str) -> bool:
+        """Count a sender that is not the other end; False: enough for one test."""
+        self.expected.refused.add(reason, address)
+        self._refused += 1
+        return self._refused < MAX_REFUSED
 
     def count_frames(self) -> bool:
         """Count what the packet socket has; False: enough for one test."""
@@ -208,6 +226,7 @@ def listen(command: TrafficCommand, report: Callable[[object], None], proc: str 
             arrived=listener.arrived.records() if listener.frames is not None else None,
             losses=increases(counted, read_loss_counts(command.ifindex, proc))[:MAX_LOSSES],
             rp_filter_drops=after - drops if is_ipv4 and after is not None and drops is not None else None,
+            refused=tuple(RefusedSender(**fields) for fields in listener.expected.refused.fields()),
             unreadable=listener.unreadable,
         )
     )
@@ -254,12 +273,6 @@ def parse_ancillary(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int |
         elif (level, kind) in ((SOL_IP, IP_TTL), (SOL_IPV6, IPV6_HOPLIMIT)) and len(data) >= 4:
             (hop_limit,) = struct.unpack_from("=i", data)
     return ifindex, hop_limit
-
-
-def packed_address(address: str) -> bytes:
-    """An address without its zone, in network byte order."""
-    number = address.partition("%")[0]
-    return socket.inet_pton(socket.AF_INET6 if ":" in number else socket.AF_INET, number)
 
 
 def index_of(name: str) -> int:

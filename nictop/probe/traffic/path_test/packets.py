@@ -11,7 +11,8 @@ import socket
 import struct
 import sys
 
-COOKIE_BYTES = 16
+from nictop.probe.traffic.greetings import COOKIE_BYTES, is_equal
+
 REQUEST, ANSWER = b"q", b"a"
 DATAGRAM = struct.Struct(f"!c{COOKIE_BYTES}sI")
 """Kind, cookie, sequence number."""
@@ -58,7 +59,7 @@ def parse_datagram(payload: bytes, kind: bytes, cookie: bytes) -> int | None:
     if len(payload) < DATAGRAM.size:
         return None
     found, found_cookie, sequence = DATAGRAM.unpack_from(payload)
-    return int(sequence) if found == kind and found_cookie == cookie else None
+    return int(sequence) if found == kind and is_equal(found_cookie, cookie) else None
 
 
 def checksum(message: bytes) -> int:

@@ -1,0 +1,89 @@
+"""Who else than its client came to the server of a run: who was refused, and whom iperf3 served. Texts for the result.
+
+Reads nothing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+
+from nictop.model.snapshot import Snapshot
+from nictop.model.text.terminal import clean
+from nictop.model.text.words import count_noun
+from nictop.probe.records import RefusedSender
+from nictop.traffic.plan.plan import RunPlan
+
+REFUSED_TEXTS = {
+    "cookie": ("greeting without the run's cookie", "greetings without the run's cookie"),
+    "address": (
+        "greeting with the run's cookie, but from another address than the client's",
+        "greetings with the run's cookie, but from another address than the client's",
+    ),
+    "silent": ("connection without a greeting", "connections without a greeting"),
+}
+"""Reason of a `RefusedSender` → what was refused, one and several."""
+MAX_LISTED_SENDERS = 4
+
+
+def expected_client(plan: RunPlan, server: Snapshot | None) -> str:
+    """The address from which the client's packets come to the server, if a subnet of the server has it; "": not known,
+    as a router between the hosts may translate it."""
+    address = plan.client.address.partition("%")[0]
+    link = server.links.get(plan.server.ifindex or 0) if server is not None else None
+    if link is None:
+        return ""
+    prefixes = (f"{one.address.partition('%')[0]}/{one.prefix_length}" for one in link.addresses)
+    return address if any(_contains(prefix, address) for prefix in prefixes) else ""
+
+
+def is_stranger(address: str, expected: str) -> bool:
+    """Whether a peer is known not to be the client. `expected` "": its address is not known."""
+    return bool(address and expected) and _normal(address) != _normal(expected)
+
+
+def served_text(plan: RunPlan, address: str) -> str:
+    """``iperf3's server served 192.0.2.7, not vm1 (192.0.2.1)``"""
+    return f"iperf3's server served {clean(address)}, not {clean(plan.client.host)} ({clean(plan.client.address)})"
+
+
+def translated_texts(plan: RunPlan, peer: str) -> tuple[str, ...]:
+    """What the server's view of a client says that it has served under another address; () if it is the same."""
+    if not is_stranger(peer, plan.client.address):
+        return ()
+    server, client = clean(plan.server.host), clean(plan.client.host)
+    return (f"{server} saw {client} as {clean(peer)}, not {clean(plan.client.address)}: translated on the way (NAT)",)
+
+
+def refused_texts(host: str, refused: Iterable[RefusedSender]) -> tuple[str, ...]:
+    """``vm2: 3 greetings without the run's cookie, from 192.0.2.7: refused``, one for each reason."""
+    by_reason: dict[str, list[RefusedSender]] = {}
+    for sender in refused:
+        by_reason.setdefault(sender.reason, []).append(sender)
+    return tuple(_refused_text(host, senders) for senders in by_reason.values())
+
+
+def _refused_text(host: str, senders: list[RefusedSender]) -> str:
+    counted = count_noun(sum(sender.count for sender in senders), *REFUSED_TEXTS[senders[0].reason])
+    addresses = list(dict.fromkeys(clean(sender.address) for sender in senders if sender.address))
+    listed = addresses[:MAX_LISTED_SENDERS]
+    if len(listed) < len(addresses) or any(not sender.address for sender in senders):
+        listed.append("others")
+    return f"{clean(host)}: {counted}, from {', '.join(listed)}: refused"
+
+
+def _contains(prefix: str, address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address) in ipaddress.ip_interface(prefix).network
+    except ValueError:
+        return False
+
+
+def _normal(address: str) -> str:
+    """Without its zone, IPv4-mapped ones as IPv4; unchanged if it is invalid."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return str(mapped or parsed)
