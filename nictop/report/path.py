@@ -30,6 +30,7 @@ from nictop.traffic.path.findings.tested_direction import ANSWERS, PROTOCOL_NAME
 from nictop.traffic.path.outcomes import Outcome, OutcomeKind, outcome_of, round_trips
 from nictop.traffic.path.result import PathDirection, PathEnd, PathReport, PathResult
 from nictop.traffic.path.store import StoredPaths
+from nictop.traffic.run.strangers import refused_datagrams_texts
 
 LABEL_CELLS = 9
 INITIAL_HOP_LIMITS = (64, 128, 255)
@@ -257,6 +258,9 @@ def _direction_lines(direction: PathDirection, room: int) -> Iterator[str]:
     yield from _labelled("route", _route_text(direction, test), room)
     yield from _labelled("neighbour", _neighbour_text(test), room)
     yield from _labelled("received", _received_text(direction), room)
+    refused = direction.listener.refused if direction.listener is not None else ()
+    for number, text in enumerate(refused_datagrams_texts(refused)):
+        yield from _labelled("" if number else "refused", text, room)
     if "icmp" in test.unreadable:
         yield from _labelled("ICMP echo", f"not tested: {_reason(test.unreadable['icmp'])}; UDP is used", room)
     for replies in test.replies:

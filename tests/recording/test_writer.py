@@ -13,11 +13,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from nictop.probe.records import Line, Request
+from nictop.probe.records import Line, Request, TrafficRequest
 from nictop.recording.file.frames import RecordingError
 from nictop.recording.reader import Recording
 from nictop.recording.writer import Recorder, recorded_source
@@ -252,6 +253,22 @@ async def test_a_recorded_source_passes_everything_through(tmp_path: Path) -> No
         assert items == [*expected[:2], Request(watch=(2,)), *expected[2:]]
         times = [one.time for one in read_all(recording, "a")]
         assert times == sorted(times) and times[0] >= recorder.begin
+
+
+async def test_the_cookie_of_a_test_is_not_recorded(tmp_path: Path) -> None:
+    """Who can read the file cannot take the place of an end of a test that runs; all else of the request is there."""
+    source, recorder = ScriptedSource("a"), Recorder(str(tmp_path / "r"))
+    wrapped = recorded_source(source, recorder)
+    listen = TrafficRequest("p", "path_listen", address="192.0.2.1", source="192.0.2.2", cookie="0a" * 16, deadline=5)
+    start = TrafficRequest("s", "start", role="server", generator="builtin", port=1, cookie="0b" * 16, peer="192.0.2.1")
+    for request in (listen, start):
+        await wrapped.request(Request(traffic=request))
+    await wrapped.close()
+    await recorder.close()
+    assert source.requests == [Request(traffic=listen), Request(traffic=start)]
+    with Recording.open(str(tmp_path / "r")) as recording:
+        items = [one.item for one in read_all(recording, "a")]
+    assert items == [Request(traffic=replace(one, cookie="")) for one in (listen, start)]
 
 
 class SwitchedRecorder:

@@ -16,6 +16,7 @@ from nictop.probe.records import (
     PathSize,
     PathTest,
     ReceivedPackets,
+    RefusedSender,
     TrafficPath,
     Unreadable,
 )
@@ -108,6 +109,14 @@ def test_lines(changed: dict[str, object], line: str) -> None:
     direction = PathDirection(A, B, replace(TEST, **changed), LISTENER)  # type: ignore[arg-type]
     report = replace(REPORT, result=replace(REPORT.result, directions=(direction, BACK)))
     assert line in path_text(report, 160).splitlines()
+
+
+def test_who_else_sent_to_the_listener() -> None:
+    strangers = (RefusedSender("cookie", "192.0.2.7", 3), RefusedSender("silent", "\x1b[2J", 1))
+    direction = PathDirection(A, B, TEST, replace(LISTENER, refused=strangers))
+    lines = path_text(PathReport(PathResult(1.0, "", 5201, (direction, BACK)), ()), 200).splitlines()
+    first = lines.index("  refused   3 datagrams without the cookie of the test, from 192.0.2.7")
+    assert lines[first + 1].startswith("            1 connection of another host, from ") and "\x1b" not in "".join(lines)
 
 
 def test_json_matches_its_schema() -> None:

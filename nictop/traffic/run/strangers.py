@@ -6,7 +6,7 @@ Reads nothing.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
@@ -14,7 +14,7 @@ from nictop.model.text.words import count_noun
 from nictop.probe.records import RefusedSender
 from nictop.traffic.plan.plan import RunPlan
 
-REFUSED_TEXTS = {
+GREETING_TEXTS = {
     "cookie": ("greeting without the run's cookie", "greetings without the run's cookie"),
     "address": (
         "greeting with the run's cookie, but from another address than the client's",
@@ -22,7 +22,16 @@ REFUSED_TEXTS = {
     ),
     "silent": ("connection without a greeting", "connections without a greeting"),
 }
-"""Reason of a `RefusedSender` → what was refused, one and several."""
+"""Reason of a `RefusedSender` → what the server of a run has refused, one and several."""
+DATAGRAM_TEXTS = {
+    "cookie": ("datagram without the cookie of the test", "datagrams without the cookie of the test"),
+    "address": (
+        "datagram with the cookie of the test, but from another address than the other end's",
+        "datagrams with the cookie of the test, but from another address than the other end's",
+    ),
+    "silent": ("connection of another host", "connections of other hosts"),
+}
+"""The same for the listener of a path test."""
 MAX_LISTED_SENDERS = 4
 
 
@@ -57,19 +66,29 @@ def translated_texts(plan: RunPlan, peer: str) -> tuple[str, ...]:
 
 def refused_texts(host: str, refused: Iterable[RefusedSender]) -> tuple[str, ...]:
     """``vm2: 3 greetings without the run's cookie, from 192.0.2.7: refused``, one for each reason."""
+    return tuple(f"{clean(host)}: {text}: refused" for text in _counted_texts(refused, GREETING_TEXTS))
+
+
+def refused_datagrams_texts(refused: Iterable[RefusedSender]) -> tuple[str, ...]:
+    """``3 datagrams without the cookie of the test, from 192.0.2.7``, one for each reason."""
+    return tuple(_counted_texts(refused, DATAGRAM_TEXTS))
+
+
+def _counted_texts(refused: Iterable[RefusedSender], texts: Mapping[str, tuple[str, str]]) -> Iterator[str]:
     by_reason: dict[str, list[RefusedSender]] = {}
     for sender in refused:
         by_reason.setdefault(sender.reason, []).append(sender)
-    return tuple(_refused_text(host, senders) for senders in by_reason.values())
+    for reason, senders in by_reason.items():
+        counted = count_noun(sum(sender.count for sender in senders), *texts[reason])
+        yield f"{counted}, from {_addresses_text(senders)}"
 
 
-def _refused_text(host: str, senders: list[RefusedSender]) -> str:
-    counted = count_noun(sum(sender.count for sender in senders), *REFUSED_TEXTS[senders[0].reason])
+def _addresses_text(senders: list[RefusedSender]) -> str:
     addresses = list(dict.fromkeys(clean(sender.address) for sender in senders if sender.address))
-    listed = addresses[:MAX_LISTED_SENDERS]
-    if len(listed) < len(addresses) or any(not sender.address for sender in senders):
-        listed.append("others")
-    return f"{clean(host)}: {counted}, from {', '.join(listed)}: refused"
+    listed = ", ".join(addresses[:MAX_LISTED_SENDERS])
+    if len(addresses) <= MAX_LISTED_SENDERS and all(sender.address for sender in senders):
+        return listed
+    return f"{listed} and others" if listed else "others"
 
 
 def _contains(prefix: str, address: str) -> bool:

@@ -175,7 +175,7 @@ def test_repeated_line_of_an_interrupted_client_is_ignored() -> None:
 @given(st.lists(st.text() | st.sampled_from(captured("3.12", "bidirectional.server") + captured("3.12", "udp.server"))))
 def test_any_text_is_parsed(lines: list[str]) -> None:
     for one in parsed(lines):
-        assert isinstance(one, (Interval, Total, ErrorMessage))
+        assert isinstance(one, (Interval, Total, ErrorMessage, GeneratorInfo))
 
 
 DOCUMENTS = st.recursive(
