@@ -295,14 +295,14 @@ class RecordedRun:
     def _start(self, plan: RunPlan, hosts: Mapping[Side, str]) -> None:
         for side, name in hosts.items():
             end = self._ends[side] = RunEnd(side, name, self._requests[side].id, plan.omit)
-            end.client = self._requests[side].peer
+            end.client = _served_client(self._requests[side])
             self._add_tools(end, plan.requests, side)
             load = plan.load
             if load is not None:
                 request = self._load_requests.get(side)
                 identity = request.id if request is not None else f"{self.marks.identity}-lc"
                 self._load_ends[side] = RunEnd(side, name, identity, load.omit)
-                self._load_ends[side].client = request.peer if request is not None else ""
+                self._load_ends[side].client = _served_client(request) if request is not None else ""
                 self._add_tools(self._load_ends[side], load, side)
             # the servers had started before the request to the client
             for one in (end, *([self._load_ends[side]] if load is not None else ())):
@@ -395,3 +395,8 @@ def _items(recording: Recording, name: str, since: float) -> Iterator[tuple[Reco
     reader = recording.reader(name, since)
     while (recorded := reader.next()) is not None:
         yield recorded, name
+
+
+def _served_client(request: TrafficRequest) -> str:
+    """The address of the only client whose traffic is that of the run; "": not known, or the server refuses others."""
+    return request.peer if request.generator == "iperf3" else ""

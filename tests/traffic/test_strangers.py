@@ -102,6 +102,45 @@ async def test_a_foreign_client_of_iperf3_is_told(direction: str) -> None:
         assert both.generators() == []
 
 
+@needs_namespaces
+async def test_a_foreign_connection_that_says_nothing_is_told() -> None:
+    """iperf3 waits for it, and for nobody else."""
+    silent: list[socket.socket] = []
+
+    def connect(port: int) -> None:
+        silent.append(both.client.call(lambda: socket.create_connection(("198.18.0.2", port), 5, (STRANGER, 0))))
+
+    async with pair("200mbit") as both:
+        try:
+            result, _ = await run_with(both, connect)
+        finally:
+            for one in silent:
+                one.close()
+        assert result.failure is not None
+        assert result.failure.sentence == f"iperf3's server served {STRANGER}, not a (198.18.0.1)"
+
+
+@needs_namespaces
+async def test_a_port_scan_of_iperf3s_server_is_told() -> None:
+    """The server ends after it; that its client is refused then is not the doing of a firewall."""
+    async with pair("200mbit") as both:
+
+        def scan(port: int) -> None:
+            socket.create_connection(("198.18.0.2", port), 5, (STRANGER, 0)).close()
+
+        def connect(port: int) -> None:
+            both.client.call(lambda: scan(port))
+            both.server.run(
+                ["sh", "-c", f"while grep -q ':{port:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6; do :; done"]
+            )
+
+        result, _ = await run_with(both, connect)
+        assert result.failure is not None
+        assert result.failure.sentence == (
+            "iperf3's server on b had ended when a connected: another connection came first"
+        )
+
+
 def translate(both: Pair, source: str, to: str) -> None:
     """On the way out of the client's host."""
     rules = "add table ip n; add chain ip n post { type nat hook postrouting priority 100; }"

@@ -32,9 +32,9 @@ class RunEnd:
     def __init__(self, side: Side, host: str, identity: str, omitted: int = 0) -> None:
         self.side, self.host, self.identity = side, host, identity
         self.client = ""
-        """Of a server: the address of its client; "": not known."""
+        """Of a server that serves anybody (iperf3): the address of its client; "": not known."""
         self.peer = ""
-        """Of a server: the address that it serves, as reported."""
+        """Of a server: the address that it serves, as reported, or by its connections."""
         self.refused: list[RefusedSender] = []
         """Of a server: who came to it, but is not its client."""
         self.tools: TrafficTools | None = None
@@ -76,6 +76,7 @@ class RunEnd:
             self.listening = True
         elif line.kind == "sockets":
             self.sockets.append((line.time, line.sockets))
+            self._add_peers(line.sockets)
         elif line.kind == "threads":
             self.threads.append(line)
         elif line.kind == "output" and self.output is not None:
@@ -98,6 +99,12 @@ class RunEnd:
                 self.failed = self.failed or _exit_text(line)
             return last
         return ()
+
+    def _add_peers(self, sockets: tuple[TrafficSocket, ...]) -> None:
+        """A connection of another host, and none of the client, while iperf3 has reported none: it has sent nothing."""
+        remotes = [one.remote for one in sockets if one.state == "established"]
+        if self.client and not self.peer and remotes and all(is_stranger(one, self.client) for one in remotes):
+            self.peer = remotes[0]
 
     def _set_death(self, text: str, *, has_crashed: bool) -> None:
         self.death, self.has_crashed = text, has_crashed and bool(text)

@@ -14,6 +14,7 @@ from nictop.traffic.path.outcomes import outcome_of
 from nictop.traffic.run.endpoint import RunEnd
 from nictop.traffic.run.failures import Failure, causes_text, failure, kind_of, opening_commands
 from nictop.traffic.run.hypervisor_cause import or_hypervisor
+from nictop.traffic.run.strangers import is_stranger, served_text
 from nictop.traffic.run.unreachable import endpoint_link, examined, link_down, visible_cause
 
 SECONDARY_KINDS = ("control_message", "interrupted", "refused", "stall")
@@ -90,6 +91,23 @@ def _death(log: RunLog, end: RunEnd) -> Failure:
     shown = clean(last_error)[:MAX_STDERR_IN_MESSAGE]
     text = f"{log.plan.generator} on {clean(end.host)} {clean(end.death)}"
     return Failure("died", f"{text}: {shown}" if shown and shown not in text else text)
+
+
+def taken_server(log: RunLog) -> Failure | None:
+    """The cause if another client took the place of the run's at the server of iperf3, which serves one; None: it did
+    not, as far as is known."""
+    server, client = log.ends["server"], log.ends["client"]
+    if log.plan.generator != "iperf3" or not server.listening:
+        return None
+    problem = client.first_problem
+    is_refused = problem is not None and kind_of(problem[1], problem[0]) in ("refused", "busy")
+    if is_refused and is_stranger(server.peer, log.plan.client.address):
+        return Failure("busy", served_text(log.plan, server.peer))
+    has_ended = server.ended is not None and not server.death and not server.failed.startswith("cannot start: ")
+    if not is_refused or not has_ended or server.peer:
+        return None
+    where, who = clean(server.host), clean(client.host)
+    return Failure("busy", f"iperf3's server on {where} had ended when {who} connected: another connection came first")
 
 
 def no_result_failure(log: RunLog) -> Failure:

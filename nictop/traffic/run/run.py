@@ -51,6 +51,7 @@ from nictop.traffic.run.failure_cause import (
     end_failure,
     first_cause,
     no_result_failure,
+    taken_server,
     timeout_failure,
 )
 from nictop.traffic.run.failures import Failure
@@ -275,8 +276,9 @@ class Run:
         end, plan, is_load = ends[side], self._plan_of(ends), ends is self._load_ends
         assert end.tools is not None
         self._started.add(end.identity)
-        if side == "server":
-            end.client = expected_client(plan, self._hosts[end.host].snapshot)
+        peer = expected_client(plan, self._hosts[end.host].snapshot) if side == "server" else ""
+        if plan.generator == "iperf3":
+            end.client = peer
         # the requests beside a bulk flow are few: sockets and threads of a loaded run are those of the flow
         is_watched = is_load or not self._load_ends
         await self._hosts[end.host].request(
@@ -293,7 +295,7 @@ class Run:
                 threads=is_watched,
                 interval=plan.interval,
                 cookie=self._load_cookie if is_load else self._cookie,
-                peer=end.client,
+                peer=peer,
             )
         )
 
@@ -356,7 +358,7 @@ class Run:
 
     async def _failed(self, reason: Callable[[RunLog], Failure], ends: Mapping[Side, RunEnd]) -> RunFailed:
         """The cause; if no connection was made, with the routes of both hosts to each other."""
-        found = reason(self._log_of(ends))
+        found = taken_server(self._log_of(ends)) or reason(self._log_of(ends))
         if found.kind in NOT_CONNECTED_KINDS:
             await self._request_paths(ends)
             found = reason(self._log_of(ends))
