@@ -42,7 +42,7 @@ FLAG_OPTIONS: dict[str, tuple[str, Any]] = {
 }  # fmt: skip
 LOAD_FIELDS = ("direction", "streams", "bitrate", "length", "mss", "window", "congestion", "zerocopy")
 """Fields of the plan of a loaded run that are options of its bulk flow only."""
-IGNORED_OPTIONS = ("-A", "--affinity", "-B", "--bind", "--connect-timeout", "-f", "--accept")
+IGNORED_OPTIONS = ("-A", "--affinity", "-B", "--bind", "--connect-timeout", "-f", "--accept", "--server-bitrate-limit")
 """Options with a value that is not part of the plan, or is only about one end."""
 
 

@@ -130,9 +130,8 @@ async def test_a_port_scan_of_iperf3s_server_is_told() -> None:
 
         def connect(port: int) -> None:
             both.client.call(lambda: scan(port))
-            both.server.run(
-                ["sh", "-c", f"while grep -q ':{port:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6; do :; done"]
-            )
+            listening = f"grep -q ':{port:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6"
+            both.server.run(["sh", "-c", f"while {listening}; do :; done"])
 
         result, _ = await run_with(both, connect)
         assert result.failure is not None

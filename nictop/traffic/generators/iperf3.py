@@ -16,10 +16,15 @@ from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.tools import streams_json
 
 IPERF3_CONNECT_TIMEOUT_MS = 5000
+BITRATE_LIMIT_FACTOR = 4
+"""Limit of a server beside the rate of the plan. iperf3 ends a run whose mean of five seconds is above it. A sender
+that was paused catches up at full speed: after five seconds (`RunTimeouts.stall`) that mean is twice the rate."""
+MAX_BITRATE_LIMIT = 10**15
+"""Bits per second, exclusive: what the probe accepts as a value."""
 
 
 def iperf3_server_arguments(plan: RunPlan, tools: TrafficTools) -> tuple[str, ...]:
-    return (*_format(plan, tools), *_affinity(plan.server_cpu))
+    return (*_format(plan, tools), *_bitrate_limit(plan, tools), *_affinity(plan.server_cpu))
 
 
 def iperf3_client_arguments(plan: RunPlan, tools: TrafficTools) -> tuple[str, ...]:
@@ -41,6 +46,15 @@ def iperf3_client_arguments(plan: RunPlan, tools: TrafficTools) -> tuple[str, ..
     ):
         arguments += [] if value is None else [option, str(value)]
     return (*arguments, *_affinity(plan.client_cpu))
+
+
+def _bitrate_limit(plan: RunPlan, tools: TrafficTools) -> Sequence[str]:
+    """For a client that is not that of the run: it gets no more than a few times the rate of the plan."""
+    if plan.bitrate is None or "--server-bitrate-limit" not in tools.options:
+        return ()
+    directions = 2 if plan.direction == "bidirectional" else 1
+    limit = BITRATE_LIMIT_FACTOR * plan.bitrate * plan.streams * directions
+    return ("--server-bitrate-limit", str(limit)) if 0 < limit < MAX_BITRATE_LIMIT else ()
 
 
 def _format(plan: RunPlan, tools: TrafficTools) -> Sequence[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -254,3 +256,33 @@ def test_parser_matches_the_requested_format() -> None:
         outputs = [one for line in captured(version, name) for one in output.feed(line)] + [*output.finish()]
         assert len([one for one in outputs if isinstance(one, Interval) and not one.omitted]) == 4
     assert iperf3_client_arguments(PLAN, TrafficTools())[0] == "--forceflush"
+
+
+def test_a_server_limits_the_rate_of_a_foreign_client() -> None:
+    """Only where the plan has a rate, and far above it."""
+
+    def limit(**options: Any) -> str | None:
+        words = iperf3_server_arguments(replace(PLAN, **options), tools())
+        return dict(pairwise(words)).get("--server-bitrate-limit")
+
+    assert limit() is None and limit(bitrate=10**13, streams=128) is None
+    assert limit(bitrate=10**6, streams=3) == "12000000"
+    assert limit(bitrate=10**6, direction="bidirectional") == "8000000"
+    without = replace(tools(), options=("--forceflush",))
+    assert "--server-bitrate-limit" not in iperf3_server_arguments(replace(PLAN, bitrate=10**6), without)
+
+
+def test_the_client_that_a_server_has_accepted() -> None:
+    """As text and as JSON; every captured server names one."""
+    for version, name in (("3.12", "streams.server"), ("3.12", "udp.server")):
+        peers = [one.peer for one in parsed(captured(version, name)) if isinstance(one, GeneratorInfo)]
+        assert peers and all(peers), (version, name)
+    start = {
+        "event": "start",
+        "data": {"accepted_connection": {"host": "192.0.2.7", "port": 5}, "version": "iperf 3.18"},
+    }
+    (found,) = JsonOutput(0.5).feed(json.dumps(start))
+    assert isinstance(found, GeneratorInfo) and found.peer == "192.0.2.7"
+    start["data"]["accepted_connection"] = {"host": ["x"]}  # type: ignore[index]
+    (found,) = JsonOutput(0.5).feed(json.dumps(start))
+    assert isinstance(found, GeneratorInfo) and found.peer == ""

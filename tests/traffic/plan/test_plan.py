@@ -110,6 +110,9 @@ def test_builtin_generator_parses_the_arguments_of_every_plan(
     assert (client.streams, client.omit, client.time, client.affinity) == (3, 1.0, 2.0, 1)
     server = parse_options(builtin_server_arguments(plan))
     assert (server.mss, server.udp, server.affinity) == (mss, udp, None)
+    # the server does what nictop tells it, not what its client asks for
+    own = {"affinity": None, "bind": "", "accept": 0.0}
+    assert vars(server) | own == vars(client) | own
 
 
 def test_dscp_name_and_number() -> None:
