@@ -136,7 +136,7 @@ async def test_a_port_scan_of_iperf3s_server_is_told() -> None:
         result, _ = await run_with(both, connect)
         assert result.failure is not None
         assert result.failure.sentence == (
-            "iperf3's server on b had ended when a connected: another connection came first"
+            "iperf3's server on b had ended when a connected: another connection had come first"
         )
 
 

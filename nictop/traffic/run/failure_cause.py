@@ -23,6 +23,8 @@ NOT_CONNECTED_KINDS = ("timeout", "prohibited", "no_neighbour", "refused", "no_r
 """The connection was not made: causes that both hosts show come before possible ones."""
 BLACK_HOLE_MAX_BYTES = 64 * 1024
 """Payload of small packets that arrive although no full-sized one does."""
+NO_PARAMETERS = "unable to receive parameters from client"
+"""Of a server of iperf3 whose connection has ended, or has sent something else."""
 MAX_STDERR_IN_MESSAGE = 200
 """Characters."""
 
@@ -103,11 +105,14 @@ def taken_server(log: RunLog) -> Failure | None:
     is_refused = problem is not None and kind_of(problem[1], problem[0]) in ("refused", "busy")
     if is_refused and is_stranger(server.peer, log.plan.client.address):
         return Failure("busy", served_text(log.plan, server.peer))
-    has_ended = server.ended is not None and not server.death and not server.failed.startswith("cannot start: ")
-    if not is_refused or not has_ended or server.peer:
+    if not is_refused or server.ended is None or server.death or server.peer:
         return None
-    where, who = clean(server.host), clean(client.host)
-    return Failure("busy", f"iperf3's server on {where} had ended when {who} connected: another connection came first")
+    ended = f"iperf3's server on {clean(server.host)} had ended when {clean(client.host)} connected"
+    if server.first_problem is None and not server.failed:
+        return Failure("busy", f"{ended}; possible: another connection had come first")
+    if server.first_problem is not None and server.first_problem[1].lower().startswith(NO_PARAMETERS):
+        return Failure("busy", f"{ended}: another connection had come first")
+    return None
 
 
 def no_result_failure(log: RunLog) -> Failure:
