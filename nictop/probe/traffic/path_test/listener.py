@@ -156,8 +156,9 @@ class Listener:
         except OSError:
             return True
         if not self.expected.is_address(sender[0]):
+            is_open = self._refuse(NO_GREETING, sender[0])
             connection.close()
-            return self._refuse(NO_GREETING, sender[0])
+            return is_open
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.accepted.append(connection)
         return len(self.accepted) < MAX_CONNECTIONS
