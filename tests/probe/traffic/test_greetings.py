@@ -213,6 +213,25 @@ def test_strangers_get_no_byte_over_udp(namespace: Namespace, probe: Probe, test
     assert found == {(WRONG_COOKIE, VICTIM): 2, (WRONG_ADDRESS, VICTIM): 1, (WRONG_COOKIE, CLIENT): 1}
 
 
+def test_no_other_process_shares_the_port(namespace: Namespace, probe: Probe) -> None:
+    """It would get the greetings of the client, and the cookie in them. Neither before nor during a run."""
+    arguments = ("--udp", "--bitrate", "20M", "--streams", "3", "--time", "1")
+    start_server(probe, *arguments)
+
+    def bind() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with pytest.raises(OSError, match="Address already in use"):
+                other.bind((SERVER, PORT))
+
+    namespace.call(bind)
+    probe.send(start_request("client", "builtin", *arguments, "--bind", CLIENT, address=SERVER))
+    probe.wait_for(of_kind("output", name="client"))
+    namespace.call(bind)
+    reports = [json.loads(one.text) for one in lines_until(probe, "server", "exit") if one.kind == "output"]
+    assert reports[-1]["event"] == "end" and all(reports[-1]["streams"])
+
+
 def test_each_transaction_with_its_own_connection_has_the_cookie(namespace: Namespace, probe: Probe) -> None:
     """Another program on the client's host, or elsewhere, gets no response."""
     arguments = ("--test", "crr", "--time", "1", "--response", "1000")

@@ -62,8 +62,6 @@ def accept_client(address: str, port: int, options: BuiltinOptions, client: Expe
         listener.setblocking(False)
         group = StreamGroup(options, client)
         if options.udp:
-            # set after bind: a second server at this port fails, the data sockets of this one do not
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             DatagramStreams(listener, group, options).accept()
         else:
             listener.listen(BACKLOG)
@@ -93,6 +91,10 @@ class StreamGroup:
         self.client, self._options = client, options
         self._sockets: dict[int, socket.socket] = {}
         self._end = time.monotonic() + options.accept
+
+    @property
+    def sockets(self) -> list[socket.socket]:
+        return list(self._sockets.values())
 
     @property
     def complete(self) -> bool:
@@ -244,11 +246,22 @@ class DatagramStreams:
     def _connected_socket(self, sender: Any) -> socket.socket:
         listener = self._listener
         connection = socket.socket(listener.family, socket.SOCK_DGRAM)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if listener.family == socket.AF_INET6:
             v6_only = listener.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
             connection.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, v6_only)
         set_connect_options(connection, self._options)
-        connection.bind(listener.getsockname())
+        sharing = [listener, *self._group.sockets, connection]
+        set_address_reuse(sharing, reuse=True)
+        try:
+            connection.bind(listener.getsockname())
+        finally:
+            set_address_reuse(sharing, reuse=False)
         connection.connect(sender)
         return connection
+
+
+def set_address_reuse(sockets: list[socket.socket], *, reuse: bool) -> None:
+    """Whether other sockets may be bound to the same port. Only while those of the server are: any process of the host
+    could bind one, and would get the greetings of the client."""
+    for one in sockets:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(reuse))
