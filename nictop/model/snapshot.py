@@ -6,6 +6,7 @@ are immutable and share everything that did not change.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -97,7 +98,8 @@ class Snapshot:
     recorded_at: float | None = None
     """Wall time of this state of a recording, by the clock of the recording machine; None: of a live host."""
     changed_at: float | None = None
-    """When nictop last changed the host, or began to (seconds, CLOCK_MONOTONIC of the host); None: it has not."""
+    """When nictop last changed the host, or began to, or a change by others was reported that could not be read at once
+    (seconds, CLOCK_MONOTONIC of the host); None: never."""
     histories: dict[str, LinkHistory] = field(default_factory=dict)
     """Device → what happened to its netdev in the last hour, as far as it was watched."""
 
@@ -153,6 +155,9 @@ def advance(before: Snapshot, line: Line) -> Snapshot:
         return replace(before, listened=_listened(before, line.traffic.lldp))
     if line.change is not None and line.change.kind in CHANGING:
         return _with_same_inventory(before, replace(before, changed_at=line.change.time))
+    if line.outdated is not None:
+        changed_at = max(before.changed_at or -math.inf, line.outdated.time)
+        return _with_same_inventory(before, replace(before, changed_at=changed_at))
     if line.trouble is not None:
         troubles = (*before.troubles, line.trouble)[-MAX_TROUBLES:]
         return replace(before, message=line.trouble.message, troubles=troubles)

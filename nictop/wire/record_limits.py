@@ -24,13 +24,26 @@ from nictop.probe.records import (
     Hello,
     Inventory,
     LinkChange,
+    Outdated,
     Pong,
     TrafficLine,
     Trouble,
     Unreadable,
 )
 
-Record = Hello | Inventory | Counters | LinkChange | Trouble | Pong | TrafficLine | ChangeLine | Clock | Connections
+Record = (
+    Hello
+    | Inventory
+    | Counters
+    | LinkChange
+    | Trouble
+    | Pong
+    | TrafficLine
+    | ChangeLine
+    | Clock
+    | Connections
+    | Outdated
+)
 """What a `Line` holds."""
 Check = Callable[[Any], str]
 """What is wrong with a value, for example ``more than 16 entries``; "" when it is valid."""

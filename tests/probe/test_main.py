@@ -462,14 +462,16 @@ NO_RESCAN = "scheduler.RESCAN_SECONDS = scheduler.RESCAN_SECONDS_WITHOUT_EVENTS 
 
 
 @contextmanager
-def another_probe(folder: Path, statements: str, *arguments: str) -> Iterator[Probe]:
+def another_probe(
+    folder: Path, statements: str, *arguments: str, namespace: Namespace | None = None
+) -> Iterator[Probe]:
     """The main loop of the probe after these statements, which may use the modules `child` and `scheduler`."""
     (folder / "run.py").write_text(
         f"import sys, types\nsys.path += {library_directories()!r}\n"
         f"import nictop.probe.inventory.child as child, nictop.probe.inventory.scheduler as scheduler\n{statements}\n"
         f"from nictop.probe.__main__ import main\nsys.exit(main({list(arguments or ('--interval', '0.1'))!r}))\n"
     )
-    with Probe(command=[sys.executable, "-I", "-S", str(folder / "run.py")]) as probe:
+    with Probe(command=[sys.executable, "-I", "-S", str(folder / "run.py")], namespace=namespace) as probe:
         yield probe
 
 

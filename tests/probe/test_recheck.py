@@ -91,6 +91,28 @@ def test_an_unchanged_inventory_is_not_sent_again(tmp_path: Path) -> None:
     assert taken[1] is not None and taken[1].time > 2.0 and taken[1].reason == "re-scan"
 
 
+def test_a_change_that_is_not_read_for_some_time_is_told(namespace: Namespace, tmp_path: Path) -> None:
+    """As on a slow host, where an inventory is followed by a long pause."""
+    namespace.disable_ipv6()
+    namespace.try_link("v0", "type", "veth", "peer", "name", "v1")
+    limits = (
+        "scheduler.Debouncer.MIN_PAUSE_SECONDS = 3600.0; scheduler.Debouncer.IDLE_FACTOR = float('inf'); "
+        "scheduler.OUTDATED_AFTER_SECONDS = 0.2"
+    )
+    with another_probe(tmp_path, limits, namespace=namespace) as probe:
+        snapshot = with_state(Snapshot.empty("here"), "live", "")
+        first = probe.wait_for(lambda line: line.inventory)
+        snapshot = advance(snapshot, first)
+        assert not snapshot.is_before_change
+        namespace.run(["ip", "link", "set", "v0", "up"])
+        told = probe.wait_for(lambda line: line.outdated)
+        snapshot = advance(snapshot, told)
+        assert snapshot.is_before_change
+        probe.send({"inventory": True})  # nictop's own request does not wait
+        snapshot = advance(snapshot, probe.wait_for(lambda line: line.inventory))
+        assert not snapshot.is_before_change
+
+
 @pytest.fixture
 def bridge(namespace: Namespace) -> Iterator[Namespace]:
     """A bridge whose port receives a frame with its own address, as from a loop; IPv6 is quiet."""

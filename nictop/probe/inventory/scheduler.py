@@ -33,6 +33,8 @@ RECHECK_SECONDS = 3.0
 """Between inventories while a finding may be resolved without any event."""
 RECHECK_PAUSE_FACTOR = 25.0
 """Minimum of that interval, in durations of an inventory: at most four per cent of a CPU."""
+OUTDATED_AFTER_SECONDS = 2.0
+"""From the report of a change until it is told that the inventory does not have it yet."""
 CHANGE_POLL_SECONDS = 1.0
 """Between checks for new kernel messages, and of files that change without an event."""
 
@@ -63,6 +65,7 @@ class InventoryScheduler:
         self._child = InventoryChild(sys=sys, proc=proc)
         self._parts = parts
         self._debouncer = Debouncer()
+        self._unread = UnreadChange()
         self._events: Events | None = None
         self._signals: NetworkManagerSignals | None = None
         self._repeat_after = FIRST_REPEAT_SECONDS
@@ -124,12 +127,16 @@ class InventoryScheduler:
             self._finish()
         if now >= self._next_poll:
             self._poll_changes(now)
+        if self._unread.is_to_be_told(now):
+            self._send("outdated", {"time": self._unread.told})
         if self._signals is not None and self._signals.retry_at is not None and now >= self._signals.retry_at:
             self._connect(self._signals, now)
 
     def next_time(self, *, may_start: bool) -> float | None:
         """Time of the next call of `advance` or, with `may_start`, of `start`; None: no time is set."""
         times = []
+        if self._unread.due is not None:
+            times.append(self._unread.due)
         if self._signals is not None and self._signals.retry_at is not None:
             times.append(self._signals.retry_at)
         if self._rechecking:
@@ -149,6 +156,7 @@ class InventoryScheduler:
             return
         self._debouncer.rescan = now + rescan_interval(self._events.missing if self._events is not None else ())
         reason = self._reason = self._debouncer.started()
+        self._unread.begin_reading()
         self._files.begin()
         if reason != "start":
             self._prepare()
@@ -156,6 +164,7 @@ class InventoryScheduler:
             self._child.start(reason, now, parts=self._parts)
         except OSError as error:
             self._debouncer.finished(now, 1.0)
+            self._unread.end_reading(failed=True)
             self._send_trouble(f"no inventory: {error.strerror}")
             self._debouncer.request(reason, now)
             return
@@ -171,6 +180,7 @@ class InventoryScheduler:
         self._parts = self._parts and bool(problem)
         now = time.monotonic()
         self._debouncer.finished(now, now - self._child.started)
+        self._unread.end_reading(failed=bool(problem))
         if problem:
             self._send_trouble(problem)
             self._debouncer.rescan = now + FAILURE_RETRY_SECONDS
@@ -202,18 +212,22 @@ class InventoryScheduler:
         inventory."""
         self._next_poll = now + CHANGE_POLL_SECONDS
         if self._events is not None and self._events.has_known_messages():
-            self._debouncer.request("event", now)
+            self._request_after_change(now)
         if self._child.running:
             return
         if self._gateways.have_changed() or (self._rechecking and self._files.have_changed()):
-            self._debouncer.request("event", now)
+            self._request_after_change(now)
+
+    def _request_after_change(self, now: float) -> None:
+        self._debouncer.request("event", now)
+        self._unread.add(now)
 
     def _read_events(self, events: Events, descriptor: int) -> None:
         changes, stale = events.read(descriptor)
         for change in changes:
             self._send("link_change", change)
         if stale:
-            self._debouncer.request("event", time.monotonic())
+            self._request_after_change(time.monotonic())
 
     def _connect(self, signals: NetworkManagerSignals, now: float) -> None:
         signals.connect(now)
@@ -223,7 +237,7 @@ class InventoryScheduler:
     def _read_signals(self, signals: NetworkManagerSignals) -> None:
         descriptor, now = signals.descriptor, time.monotonic()
         if signals.read(now):
-            self._debouncer.request("event", now)
+            self._request_after_change(now)
         if signals.descriptor < 0:
             self._poll.unregister(descriptor)
 
@@ -231,6 +245,48 @@ class InventoryScheduler:
 def rescan_interval(missing: Iterable[str]) -> float:
     """Seconds to the next inventory without event or request; `missing`: event sources that are not available."""
     return RESCAN_SECONDS if {"rtnetlink", "uevents"}.isdisjoint(missing) else RESCAN_SECONDS_WITHOUT_EVENTS
+
+
+class UnreadChange:
+    """The first change that no inventory has yet. Times are seconds on one clock."""
+
+    def __init__(self) -> None:
+        self.told: float | None = None
+        """The change that was told last."""
+        self._waiting: float | None = None
+        """Since the last inventory was started."""
+        self._reading: float | None = None
+        """The one that the running inventory will have."""
+
+    def add(self, now: float) -> None:
+        if self._waiting is None:
+            self._waiting = now
+
+    def begin_reading(self) -> None:
+        self._reading, self._waiting = self._first, None
+
+    def end_reading(self, *, failed: bool) -> None:
+        if failed:
+            self._waiting = self._first
+        self._reading = None
+
+    @property
+    def due(self) -> float | None:
+        """When it is to be told; None: there is none, or it was told."""
+        first = self._first
+        return None if first is None or first == self.told else first + OUTDATED_AFTER_SECONDS
+
+    def is_to_be_told(self, now: float) -> bool:
+        """Once for each change; `told` is its time then."""
+        due = self.due
+        if due is None or now < due:
+            return False
+        self.told = self._first
+        return True
+
+    @property
+    def _first(self) -> float | None:
+        return self._reading if self._reading is not None else self._waiting
 
 
 class Debouncer:

@@ -33,6 +33,7 @@ from nictop.probe.records.counters import (
     Hello,
     LinkChange,
     MachineInterrupt,
+    Outdated,
     Pong,
     Trouble,
 )
@@ -190,6 +191,7 @@ __all__ = [
     "NetworkManagerConfiguration",
     "NetworkdLink",
     "Optics",
+    "Outdated",
     "PacketChain",
     "PacketFilters",
     "PathListener",
@@ -306,6 +308,7 @@ class Line:
     clock: Clock | None = None
     """Not sent by a probe: added by the source of the lines, and stored in recordings."""
     connections: Connections | None = None
+    outdated: Outdated | None = None
 
 
 @dataclass(frozen=True)

@@ -192,6 +192,15 @@ class Trouble:
 
 
 @dataclass(frozen=True)
+class Outdated:
+    """Something was changed after the latest inventory was started, and could not be read for some seconds: the next
+    inventory waits for its turn, or is being taken."""
+
+    time: float
+    """Seconds, CLOCK_MONOTONIC of the probe's machine when the change was reported."""
+
+
+@dataclass(frozen=True)
 class Pong:
     """Reply to `Request.ping`, sent at once."""
 

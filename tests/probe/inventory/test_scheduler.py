@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from nictop.probe.inventory.scheduler import (
+    OUTDATED_AFTER_SECONDS,
     RESCAN_SECONDS,
     RESCAN_SECONDS_WITHOUT_EVENTS,
     Debouncer,
+    UnreadChange,
     rescan_interval,
 )
 
@@ -113,3 +115,43 @@ def test_a_rescan_without_events_waits_for_the_pause() -> None:
     assert debouncer.due() == pytest.approx(345.0)
     debouncer.request("event", 100.0)
     assert debouncer.due() == pytest.approx(100.15)
+
+
+def test_a_change_that_waits_is_told_once_with_its_time() -> None:
+    unread = UnreadChange()
+    assert unread.due is None and not unread.is_to_be_told(100.0)
+    unread.add(10.0)
+    unread.add(11.0)
+    assert not unread.is_to_be_told(10.0 + OUTDATED_AFTER_SECONDS - 0.01)
+    assert unread.is_to_be_told(10.0 + OUTDATED_AFTER_SECONDS) and unread.told == 10.0
+    assert not unread.is_to_be_told(100.0) and unread.due is None
+
+
+def test_a_change_that_is_read_soon_is_not_told() -> None:
+    unread = UnreadChange()
+    unread.add(10.0)
+    unread.begin_reading()
+    assert unread.due == 10.0 + OUTDATED_AFTER_SECONDS, "its inventory may take long"
+    unread.end_reading(failed=False)
+    assert not unread.is_to_be_told(100.0)
+
+
+def test_a_change_during_an_inventory_waits_for_the_next_one() -> None:
+    unread = UnreadChange()
+    unread.add(10.0)
+    unread.begin_reading()
+    unread.add(11.0)
+    assert unread.is_to_be_told(20.0) and unread.told == 10.0
+    unread.end_reading(failed=False)
+    assert unread.is_to_be_told(20.0) and unread.told == 11.0
+
+
+def test_a_change_stays_unread_after_an_inventory_that_failed() -> None:
+    unread = UnreadChange()
+    unread.add(10.0)
+    unread.begin_reading()
+    unread.end_reading(failed=True)
+    unread.begin_reading()
+    assert unread.is_to_be_told(12.0) and unread.told == 10.0
+    unread.end_reading(failed=False)
+    assert unread.due is None

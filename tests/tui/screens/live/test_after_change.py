@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nictop.model.snapshot import BEFORE_CHANGE
-from nictop.probe.records import ChangeLine, Line
+from nictop.probe.records import ChangeLine, Line, Outdated
 from nictop.rules import Diagnosis
 from tests.support.dialogs import dialog_text
 from tests.support.findings import finding
@@ -29,14 +29,14 @@ def text(screen: Screen) -> str:
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE])
-@pytest.mark.parametrize("kind", ["applying", "applied", "undoing", "undone", "failed"])
+@pytest.mark.parametrize("kind", ["applying", "applied", "undoing", "undone", "failed", "by others"])
 async def test_every_view_says_so_until_the_inventory_is_newer(size: tuple[int, int], kind: str) -> None:
     async with live_screen(size) as screen:
         await read(screen, 1.0)
         for view in "1234567":
             await screen.press(view)
             assert BEFORE_CHANGE not in text(screen), view
-        await screen.receive(change(5.0, kind))
+        await screen.receive(Line(outdated=Outdated(5.0)) if kind == "by others" else change(5.0, kind))
         for view in "1234567":
             await screen.press(view)
             assert BEFORE_CHANGE in text(screen), view
