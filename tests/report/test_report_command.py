@@ -69,6 +69,22 @@ def test_the_default_file_name_has_the_time(scripted: ScriptedSource, home: Path
     assert written.read_text().startswith("# nictop report: ")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "begin"),
+    [
+        (["-o", "ticket.md"], "# "),
+        (["-o", "TICKET.MARKDOWN"], "# "),
+        (["-o", "ticket.txt"], "<!DOCTYPE html>"),
+        (["-o", "ticket.md", "--format", "html"], "<!DOCTYPE html>"),
+    ],
+)
+def test_the_name_of_the_file_decides_the_format(
+    scripted: ScriptedSource, home: Path, arguments: list[str], begin: str
+) -> None:
+    assert main(["report", "--watch", "1", *arguments]) == 0
+    assert Path(arguments[1]).read_text().startswith(begin)
+
+
 def test_to_stdout(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str], home: Path) -> None:
     assert main(["report", "-o", "-", "--watch", "1"]) == 0
     streams = capsys.readouterr()

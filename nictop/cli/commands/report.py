@@ -29,6 +29,7 @@ MIN_IDENTITY_CHARS = 4
 """Characters of the beginning of an identity; a shorter word is the name of a host."""
 HEX_DIGITS = frozenset("0123456789abcdef")
 FILE_SUFFIXES = {"html": "html", "markdown": "md"}
+MARKDOWN_SUFFIXES = (".md", ".markdown")
 
 EPILOG = """\
 RECORDING is a file made by nictop record. RUN is a saved result: its id (at
@@ -40,7 +41,7 @@ examples:
   nictop report vm1 vm2 -o ticket.html
   nictop report 5d0c -o sweep.html       a saved traffic test
   nictop report vm1 vm2 --redact         without names and addresses
-  nictop report --format markdown -o -
+  nictop report --format markdown -o -   or: -o ticket.md
 
 Exit codes: 0 written, 2 usage error, 3 a host is unreachable (see the report).
 """
@@ -63,7 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="output file; default: nictop-report-DATE-TIME.html (or .md) in this directory",
     )
     parser.add_argument("--force", action="store_true", help="overwrite FILE")
-    parser.add_argument("--format", choices=tuple(FILE_SUFFIXES), default="html", help="default: %(default)s")
+    parser.add_argument(
+        "--format", choices=tuple(FILE_SUFFIXES), help="default: markdown if FILE ends in .md, else html"
+    )
     parser.add_argument(
         "--redact",
         action="store_true",
@@ -88,7 +91,8 @@ def run(options: argparse.Namespace) -> int:
 
     named = classify_subjects(options.hosts)
     wall = time.time()
-    path = options.output or f"nictop-report-{time.strftime('%Y%m%d-%H%M%S')}.{FILE_SUFFIXES[options.format]}"
+    format_name = options.format or _format_of(options.output)
+    path = options.output or f"nictop-report-{time.strftime('%Y%m%d-%H%M%S')}.{FILE_SUFFIXES[format_name]}"
     if path != "-":
         check_new_file(path, replace=options.force)  # before hosts are observed
     at: str | None = options.at
@@ -102,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
 
         answers, runs, path_tests, without_result, hidden = redact(answers, runs, path_tests, without_result)
     report = report_of(answers, runs, path_tests, wall=wall, without_result=without_result, hidden=hidden)
-    if options.format == "html":
+    if format_name == "html":
         from nictop.report.html.page import html_page as page
     else:
         from nictop.report.markdown import markdown_page as page
@@ -110,6 +114,11 @@ def run(options: argparse.Namespace) -> int:
     for sentence in hidden:
         output.print_status(sentence)
     return HostUnreachable.exit_code if any(isinstance(one, Unreachable) for one in answers) else 0
+
+
+def _format_of(output: str | None) -> str:
+    is_markdown = output is not None and output.lower().endswith(MARKDOWN_SUFFIXES)
+    return "markdown" if is_markdown else "html"
 
 
 def _answers(named: Subjects, at: str | None, options: argparse.Namespace) -> tuple[Answer, ...]:
