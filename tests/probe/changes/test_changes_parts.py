@@ -350,7 +350,7 @@ def test_program_is_killed_when_the_change_is_rolled_back(tmp_path: Path, monkey
 
 def test_detached_process(tmp_path: Path) -> None:
     """It is no child, inherits no descriptors, has left the control group, and sees the end of its pipe."""
-    for hierarchy in ("", "systemd"):
+    for hierarchy in ("", "systemd", "pids"):
         (tmp_path / "fs/cgroup" / hierarchy).mkdir(parents=True, exist_ok=True)
         (tmp_path / "fs/cgroup" / hierarchy / "cgroup.procs").write_text("")
     code = f"""
@@ -381,7 +381,7 @@ except ChildProcessError:
     assert len(descriptors) == 5 and descriptors[:3] == [0, 1, 2]
     assert (over, no_child) == ("over", "no child")
     wait_until(lambda: not is_alive(its_pid))
-    assert [(tmp_path / "fs/cgroup" / one / "cgroup.procs").read_text() for one in ("", "systemd")] == ["0", "0"]
+    assert [(tmp_path / "fs/cgroup" / one / "cgroup.procs").read_text() for one in ("", "systemd", "pids")] == ["0"] * 3
 
 
 def test_dropped_line_does_not_corrupt_the_next() -> None:
