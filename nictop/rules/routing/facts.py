@@ -12,6 +12,7 @@ from nictop.model.devices.route_lookup import MAIN_TABLE, RoutingTables, Span, n
 from nictop.model.facts.routing import route_text
 from nictop.model.snapshot import ARPHRD_ETHER, ARPHRD_INFINIBAND
 from nictop.model.text.words import IFF_NOARP, IFF_UP
+from nictop.probe.kernel.route_protocols import routing_daemon
 from nictop.probe.records import Link, Neighbour, TableRoute
 from nictop.rules.finding import Evidence
 from nictop.rules.host import HostFacts, once_per_host
@@ -23,9 +24,6 @@ UNANSWERED_SECONDS = 1.0
 """An incomplete entry that is older has not answered the first request (RETRANS_TIME, net/ipv4/arp.c: 1 s)."""
 RECENT_SECONDS = 300.0
 """A failed entry that is used is asked again at the next packet. An older one has not been used since."""
-DAEMON_PROTOCOLS = (8, 10, 11, 12, 13, 14, 15, 17, 18, 42, 99)
-FIRST_ROUTING_PROTOCOL = 186
-"""RTPROT_*: routes of routing daemons (BGP, OSPF, BIRD, FRR, keepalived), which maintain them themselves."""
 
 
 @once_per_host
@@ -106,7 +104,7 @@ def resolves_neighbours(link: Link) -> bool:
 
 
 def is_of_a_daemon(route: TableRoute) -> bool:
-    return route.protocol in DAEMON_PROTOCOLS or route.protocol >= FIRST_ROUTING_PROTOCOL
+    return bool(routing_daemon(route.protocol))
 
 
 @dataclass(frozen=True)
