@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from nictop.probe.inventory.links.messages import Attributes
 from nictop.probe.inventory.links.routes import (
     IFA_CACHEINFO,
     IFA_PROTO,
@@ -36,7 +37,13 @@ from nictop.probe.kernel.netlink import (
     unsigned,
 )
 from nictop.probe.kernel.route_lookup import RTA_OIF, RTMSG, RTN_UNICAST
-from nictop.probe.kernel.route_protocols import RTPROT_BOOT, RTPROT_STATIC, route_owner
+from nictop.probe.kernel.route_protocols import (
+    RTPROT_BOOT,
+    RTPROT_DHCP,
+    RTPROT_KERNEL,
+    RTPROT_STATIC,
+    route_owner,
+)
 from nictop.probe.kernel.rtnetlink import (
     IFA_ADDRESS,
     IFA_FLAGS,
@@ -58,13 +65,18 @@ from nictop.probe.kernel.sysfs import read_text
 from nictop.probe.plan.current_state import read_link
 
 DISABLE_IPV6 = "/proc/sys/net/ipv6/conf/{}/disable_ipv6"
-NLM_F_CREATE = 0x400
+NLM_F_EXCL, NLM_F_CREATE = 0x200, 0x400
 IFA_F_SECONDARY, IFA_F_DADFAILED, IFA_F_TENTATIVE, IFA_F_PERMANENT = 0x01, 0x08, 0x40, 0x80
 RT_SCOPE_LINK = 253
 FIRST_DAEMON_PROTOCOL = 4
 """Of IFA_PROTO: below are those of the kernel, from here on those of programs such as keepalived."""
 RTNH_F_ONLINK = 4
 RTA_CACHEINFO, RTA_NH_ID = 12, 30
+RTA_CACHEINFO_STRUCT = struct.Struct("=IIiIIIII")
+"""struct rta_cacheinfo: clntref, lastuse, expires, error, used, id, ts, tsage."""
+PROTOCOL_OFFSET = 5
+"""In struct rtmsg."""
+RESTORED_AUTOMATIC_ROUTES = (RTPROT_KERNEL, RTPROT_DHCP)
 NEXT_HOP_ATTRIBUTES = (RTA_OIF, RTA_GATEWAY, RTA_MULTIPATH, 18, 21, 22)
 """Of a route: also RTA_VIA, RTA_ENCAP_TYPE and RTA_ENCAP."""
 NDMSG = struct.Struct("=BxxxiHBB")
@@ -87,10 +99,14 @@ class LinkAddresses:
     addresses: tuple[str, ...]
     """``192.0.2.1/24``, without IPv6 link-local addresses (made by the kernel) and without dynamic ones."""
     address_messages: tuple[str, ...]
-    """RTM_NEWADDR of each, with labels, scopes, metrics and lifetimes, in the order of the kernel."""
+    """RTM_NEWADDR of these and of the dynamic ones, with labels, scopes, metrics and lifetimes, in the order of the
+    kernel."""
     routes: tuple[str, ...]
     """RTM_NEWROUTE of the routes in all tables that use the link, also as one of several next hops, without those
     that have a `route_owner`: they come back without us, and must not become static routes."""
+    automatic_routes: tuple[str, ...]
+    """Those of the kernel and of DHCP, which go with an address. Added again as they were if they do not come back;
+    neither compared nor removed nor replaced."""
     neighbours: tuple[str, ...]
     """RTM_NEWNEIGH of the permanent ones."""
     disable_ipv6: str
@@ -100,7 +116,7 @@ class LinkAddresses:
     @staticmethod
     def from_json(plain: dict[str, Any]) -> LinkAddresses:
         """From decoded JSON. Raises TypeError and KeyError for any other structure."""
-        names = ("addresses", "address_messages", "routes", "neighbours")
+        names = ("addresses", "address_messages", "routes", "automatic_routes", "neighbours")
         return LinkAddresses(**{**plain, **{name: tuple(plain[name]) for name in names}})
 
 
@@ -113,15 +129,16 @@ def read_link_addresses(name: str) -> LinkAddresses | None:
     link = read_link(name)
     with NetlinkSocket(NETLINK_ROUTE) as netlink:
         addresses = list(read_addresses(netlink, ifindex))
-        routes = sorted(map(encoded, read_routes(netlink, ifindex)))
+        routes = list(read_routes(netlink, ifindex))
         neighbours = sorted(map(encoded, read_neighbours(netlink, ifindex)))
     disabled = read_text(DISABLE_IPV6.format(name))
     return LinkAddresses(
         name,
         link.mtu,
-        tuple(sorted(map(address_text, addresses))),
+        tuple(sorted(address_text(one) for one in addresses if is_lasting(one))),
         tuple(map(encoded, addresses)),
-        tuple(routes),
+        tuple(sorted(encoded(one) for one in routes if not route_owner(one[PROTOCOL_OFFSET]))),
+        tuple(sorted(encoded(one) for one in routes if route_owner(one[PROTOCOL_OFFSET]))),
         tuple(neighbours),
         disabled if isinstance(disabled, str) else "",
         bool(link.flags & IFF_UP),
@@ -133,7 +150,7 @@ def encoded(message: bytes) -> str:
 
 
 def read_addresses(netlink: NetlinkSocket, ifindex: int) -> Iterator[bytes]:
-    """RTM_NEWADDR payloads of the lasting addresses."""
+    """RTM_NEWADDR payloads of the addresses to restore."""
     for _, payload in netlink.dump(RTM_GETADDR, IFADDRMSG.pack(socket.AF_UNSPEC, 0, 0, 0, ifindex)):
         message = restorable_address(payload, ifindex)
         if message is not None:
@@ -141,21 +158,27 @@ def read_addresses(netlink: NetlinkSocket, ifindex: int) -> Iterator[bytes]:
 
 
 def restorable_address(payload: bytes, ifindex: int) -> bytes | None:
-    """An RTM_NEWADDR without flags that the kernel computes; None for one of another link, a link-local or a dynamic
-    one, and malformed ones."""
+    """An RTM_NEWADDR without flags that the kernel computes; None for one of another link, a link-local or a temporary
+    one (RFC 8981), and malformed ones."""
     if len(payload) < IFADDRMSG.size:
         return None
     family, length, flags, scope, index = IFADDRMSG.unpack_from(payload)
     found = dict(iter_attributes(payload[IFADDRMSG.size :]))
     flags = unsigned(found.get(IFA_FLAGS, bytes((flags,))))
     address = internet_address(family, found.get(IFA_LOCAL) or found.get(IFA_ADDRESS, b""))
-    is_lasting = bool(flags & IFA_F_PERMANENT) and scope != RT_SCOPE_LINK
-    if index != ifindex or address is None or not is_lasting:
+    is_temporary = family == socket.AF_INET6 and flags & IFA_F_SECONDARY  # the same bit
+    if index != ifindex or address is None or scope == RT_SCOPE_LINK or is_temporary:
         return None
     flags &= ~(IFA_F_SECONDARY | IFA_F_DADFAILED | IFA_F_TENTATIVE)
     header = IFADDRMSG.pack(family, length, flags & 0xFF, scope, index)
-    kept = [(kind, value) for kind, value in found.items() if kind not in (IFA_FLAGS, IFA_CACHEINFO)]
+    left_out = (IFA_FLAGS, IFA_CACHEINFO) if flags & IFA_F_PERMANENT else (IFA_FLAGS,)
+    kept = [(kind, value) for kind, value in found.items() if kind not in left_out]
     return header + b"".join(pack_attribute(kind, value) for kind, value in kept) + pack_u32(IFA_FLAGS, flags)
+
+
+def is_lasting(message: bytes) -> bool:
+    """Whether an address of `restorable_address` has no lifetime."""
+    return IFA_CACHEINFO not in dict(iter_attributes(message[IFADDRMSG.size :]))
 
 
 def address_text(message: bytes) -> str:
@@ -183,13 +206,14 @@ def read_routes(netlink: NetlinkSocket, ifindex: int) -> Iterator[bytes]:
 
 
 def restorable_route(payload: bytes, ifindex: int) -> bytes | None:
-    """An RTM_NEWROUTE without flags that the kernel computes; None for one that does not use the link, that has a
-    `route_owner` or is not unicast, and malformed ones."""
+    """An RTM_NEWROUTE without flags that the kernel computes; None for one that does not use the link, that is not
+    unicast, that only its `route_owner` may add or that ends by itself, and malformed ones."""
     if len(payload) < RTMSG.size:
         return None
     *key, protocol, scope, kind, flags = RTMSG.unpack_from(payload)
     found = dict(iter_attributes(payload[RTMSG.size :]))
-    if route_owner(protocol) or kind != RTN_UNICAST:
+    is_foreign = protocol not in RESTORED_AUTOMATIC_ROUTES and route_owner(protocol)
+    if is_foreign or kind != RTN_UNICAST or expires(found):
         return None
     hops = found.get(RTA_MULTIPATH, b"")
     used = {index for index, _ in parse_next_hops(hops)} | {unsigned(found.get(RTA_OIF, b""))}
@@ -200,6 +224,12 @@ def restorable_route(payload: bytes, ifindex: int) -> bytes | None:
         found[RTA_MULTIPATH] = b"".join(restorable_hops(hops))
     header = RTMSG.pack(*key, protocol, scope, kind, flags & RTNH_F_ONLINK)
     return header + b"".join(pack_attribute(*one) for one in sorted(found.items()))
+
+
+def expires(found: Attributes) -> bool:
+    """Whether a route ends by itself: it was announced by a router, whatever its protocol is."""
+    times = found.get(RTA_CACHEINFO, b"")
+    return len(times) >= RTA_CACHEINFO_STRUCT.size and RTA_CACHEINFO_STRUCT.unpack_from(times)[2] != 0
 
 
 def restorable_hops(value: bytes) -> Iterator[bytes]:
@@ -246,13 +276,14 @@ def is_link_unchanged(before: LinkAddresses | None) -> bool:
 def differences(before: LinkAddresses, now: LinkAddresses) -> bool:
     """Whether something is missing or changed, or there is something that the change may have added."""
     settings = (now.mtu, now.disable_ipv6) != (before.mtu, before.disable_ipv6) or (before.is_up and not now.is_up)
-    missing = missing_addresses(before, now) or missing_messages(before, now)
+    missing = set(before.addresses) - set(now.addresses) or missing_messages(before, now)
     return bool(settings or missing or added_addresses(before, now) or added_routes(before, now))
 
 
 def missing_addresses(before: LinkAddresses, now: LinkAddresses) -> list[str]:
     """Messages of the addresses that the link had."""
-    return [one for one in before.address_messages if address_text(b64decode(one)) not in now.addresses]
+    present = {address_text(b64decode(one)) for one in now.address_messages}
+    return [one for one in before.address_messages if address_text(b64decode(one)) not in present]
 
 
 def missing_messages(before: LinkAddresses, now: LinkAddresses) -> list[tuple[int, str]]:
@@ -269,12 +300,14 @@ def has_gateway(message: str) -> bool:
 
 
 def added_addresses(before: LinkAddresses, now: LinkAddresses) -> list[str]:
-    """Messages of the addresses that the link did not have, without those of programs that say so (IFA_PROTO)."""
+    """Messages of the lasting addresses that the link did not have, without those of programs that say so
+    (IFA_PROTO)."""
     added = []
     for one in now.address_messages:
         message = b64decode(one)
         protocol = unsigned(dict(iter_attributes(message[IFADDRMSG.size :])).get(IFA_PROTO, b""))
-        if address_text(message) not in before.addresses and protocol < FIRST_DAEMON_PROTOCOL:
+        is_new = address_text(message) not in before.addresses and one not in before.address_messages
+        if is_new and is_lasting(message) and protocol < FIRST_DAEMON_PROTOCOL:
             added.append(one)
     return added
 
@@ -282,7 +315,7 @@ def added_addresses(before: LinkAddresses, now: LinkAddresses) -> list[str]:
 def added_routes(before: LinkAddresses, now: LinkAddresses) -> list[str]:
     """Messages of the routes that the link did not have and that a change may have added (ip-route(8), profiles)."""
     added = sorted(set(now.routes) - set(before.routes))
-    return [one for one in added if b64decode(one)[5] in (0, RTPROT_BOOT, RTPROT_STATIC)]
+    return [one for one in added if b64decode(one)[PROTOCOL_OFFSET] in (0, RTPROT_BOOT, RTPROT_STATIC)]
 
 
 def restore_link(before: LinkAddresses) -> str:
@@ -334,6 +367,8 @@ def restore_entries(netlink: NetlinkSocket, before: LinkAddresses, now: LinkAddr
     problems = []
     for message in missing_addresses(before, now):
         problems += attempt(netlink, RTM_NEWADDR, b64decode(message), NLM_F_CREATE, EXISTS)
+    for message in sorted(set(before.automatic_routes) - set(now.automatic_routes), key=has_gateway):
+        problems += attempt(netlink, RTM_NEWROUTE, b64decode(message), NLM_F_CREATE | NLM_F_EXCL, EXISTS)
     for kind, message in missing_messages(before, now):
         problems += restore_entry(netlink, kind, b64decode(message))
     for message in added_routes(before, now):

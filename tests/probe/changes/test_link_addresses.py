@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -118,14 +119,15 @@ def shown(namespace: Namespace) -> list[str]:
     return sorted(found)
 
 
-def without_times(entry: dict[str, object]) -> dict[str, object]:
-    """Without ages, and with addresses in a fixed order: what is not link-local."""
-    kept = {
-        key: value for key, value in entry.items() if key not in ("used", "confirmed", "updated", "refcnt", "probes")
-    }
-    if isinstance(kept.get("addr_info"), list):
-        own = [one for one in kept["addr_info"] if one.get("scope") != "link"]  # type: ignore[attr-defined]
-        kept["addr_info"] = sorted(own, key=lambda one: str(one["local"]))
+COMPUTED = ("used", "confirmed", "updated", "refcnt", "probes", "operstate")
+
+
+def without_times(entry: dict[str, Any]) -> dict[str, Any]:
+    """Without ages and the state of the carrier, with addresses in a fixed order, without link-local ones."""
+    kept = {key: value for key, value in entry.items() if key not in COMPUTED}
+    kept["flags"] = [flag for flag in kept.get("flags", ()) if flag in ("UP", "onlink")]
+    own = [one for one in kept.get("addr_info", ()) if one.get("scope") != "link"]
+    kept["addr_info"] = sorted(own, key=lambda one: str(one["local"]))
     return kept
 
 
@@ -155,19 +157,51 @@ def test_link_is_as_before(namespace: Namespace, damage: str) -> None:
 
 
 def test_routes_with_an_owner_are_not_rewritten(namespace: Namespace) -> None:
-    """Neither is one that is gone added as a static one, nor one removed that was added meanwhile."""
+    """Neither is one removed that was added meanwhile, nor does one of a router or daemon come back by nictop; that of
+    DHCP, which goes with the address, has its protocol again."""
     run_lines(namespace, OWNED)
     before = saved(namespace)
     namespace.run(["ip", "route", "del", "10.6.0.0/16"])
+    namespace.run(["ip", "-6", "route", "del", "default", "proto", "ra", "via", "fe80::2", "dev", LINK])
     run_lines(namespace, f"ip route add 10.60.0.0/16 dev {LINK} proto zebra\nip link set dev {LINK} mtu 1500")
     owners = namespace.run(
         ["sh", "-c", "ip -6 route show proto ra; ip route show proto zebra; ip route show proto bgp"]
     )
-    assert owners.count("nexthop") == 2 and "10.60" in owners and "10.7" in owners
+    assert owners.count("fe80::") == 1 and "10.60" in owners and "10.7" in owners
     assert restored(namespace, before) == ""
     again = namespace.run(["sh", "-c", "ip -6 route show proto ra; ip route show proto zebra; ip route show proto bgp"])
     assert again == owners
-    assert "10.6." not in namespace.run(["ip", "route", "show", "table", "all"])
+    assert "10.6.0.0/16 dev nic0 proto dhcp scope link" in namespace.run(["ip", "route"])
+
+
+def test_route_of_dhcp_is_not_added_beside_a_newer_one(namespace: Namespace) -> None:
+    """The server has given another gateway meanwhile."""
+    run_lines(namespace, f"ip route add 10.6.0.0/16 via 192.0.2.254 dev {LINK} proto dhcp metric 9")
+    before = saved(namespace)
+    run_lines(namespace, f"ip route replace 10.6.0.0/16 via 192.0.2.253 dev {LINK} proto dhcp metric 9")
+    namespace.run(["ip", "link", "set", "dev", LINK, "mtu", "1500"])
+    assert restored(namespace, before) == ""
+    assert namespace.run(["ip", "-o", "route", "show", "10.6.0.0/16"]).count("via") == 1
+    assert "via 192.0.2.253" in namespace.run(["ip", "route", "show", "10.6.0.0/16"])
+
+
+def test_addresses_with_a_lifetime_and_without_a_prefix_route_come_back(namespace: Namespace) -> None:
+    """As a DHCP client sets them: the route of the subnet is its own, and the gateway is in it."""
+    run_lines(
+        namespace,
+        f"""
+        ip address flush dev {LINK} scope global
+        ip address add 192.0.2.7/24 dev {LINK} noprefixroute valid_lft 3600 preferred_lft 1800
+        ip route add 192.0.2.0/24 dev {LINK} proto kernel scope link src 192.0.2.7 metric 100
+        ip route add default via 192.0.2.254 dev {LINK} proto dhcp metric 100""",
+    )
+    before, routes = saved(namespace), namespace.run(["ip", "route"])
+    run_lines(namespace, f"ip address flush dev {LINK} scope global\nip link set dev {LINK} mtu 1500")
+    assert namespace.run(["ip", "route"]) != routes
+    assert restored(namespace, before) == ""
+    assert namespace.run(["ip", "route"]) == routes
+    (address,) = json.loads(namespace.run(["ip", "-j", "-4", "address", "show", "dev", LINK]))[0]["addr_info"]
+    assert address["dynamic"] and address["noprefixroute"] and 3000 < address["valid_life_time"] <= 3600
 
 
 def test_address_of_a_program_that_says_so_is_not_removed(namespace: Namespace) -> None:
