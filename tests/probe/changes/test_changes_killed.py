@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from nictop.probe.changes.executor import CLOSE_TIMEOUT
 from nictop.probe.kernel.daemonize import OOM_SCORE_ADJ_MIN
+from nictop.probe.records import MIN_KEEP_WITHIN
 from tests.support.changes import (
     KINDS,
     ChangeClient,
@@ -270,6 +272,25 @@ def test_stopped_process_without_a_probe(host: Host, stopped: str, stage: str) -
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
     host.check_final_state("applied", "several", "")
+
+
+def test_all_processes_stopped_until_the_deadline_has_passed(host: Host) -> None:
+    """As when a virtual machine is paused and its clocks continue, or its control group is frozen."""
+    with change_client(host.namespace) as change:
+        change.apply(KINDS["several"], keep_within=MIN_KEEP_WITHIN)
+        deadline = change.wait_for("applied").deadline
+        assert deadline is not None
+        pids = [change.probe.process.pid, *guards_in(host.namespace), *watchers_in(host.namespace)]
+        assert len(pids) == 3
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: time.monotonic() > deadline)
+        assert read_state(host.namespace) != host.old
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        reported = change.wait_for_end()
+        assert reported == "undone"
+    host.check_final_state("applied", "several", reported)
 
 
 def test_stopped_watcher_does_not_delay_the_end_of_the_probe(host: Host) -> None:

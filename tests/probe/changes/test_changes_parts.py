@@ -345,6 +345,34 @@ def test_program_is_killed_when_the_change_is_rolled_back(tmp_path: Path, monkey
     wait_until(lambda: not is_alive(int(pid.read_text())))
 
 
+# ------------------------------------------------------------------------------------------- clocks
+
+WALL_CLOCK_NAMES = {"time.time", "time.time_ns", "time.localtime", "time.gmtime", "time.ctime", "time.CLOCK_REALTIME"}
+CHANGE_SOURCES = [path for folder in ("changes", "plan") for path in (ROOT / "nictop/probe" / folder).rglob("*.py")]
+
+
+def wall_clock_uses(source: str) -> list[str]:
+    """Names in the source that read the time of day, and imports of datetime."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in WALL_CLOCK_NAMES:
+            found.append(ast.unparse(node))
+        elif isinstance(node, ast.ImportFrom) and node.module in ("time", "datetime"):
+            found += [f"{node.module}.{one.name}" for one in node.names]
+        elif isinstance(node, ast.Import):
+            found += [one.name for one in node.names if one.name == "datetime"]
+    return found
+
+
+def test_a_step_of_the_time_of_day_has_no_effect_on_a_change() -> None:
+    """Nothing that makes or undoes a change reads it: deadlines are those of CLOCK_MONOTONIC."""
+    uses = {str(path): wall_clock_uses(path.read_text()) for path in CHANGE_SOURCES}
+    assert len(uses) > 20 and not any(uses.values()), uses
+    assert wall_clock_uses("import time\nfrom time import time\ntime.time()\nimport datetime") == [
+        *("time.time", "datetime", "time.time")
+    ]
+
+
 # ------------------------------------------------------------------------------------------- the guard's process
 
 
