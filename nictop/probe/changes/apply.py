@@ -62,7 +62,7 @@ def apply_operation(
         if operation.words[0] == "write":
             write_file(roots.path(operation.words[1]), operation.words[2])
         else:
-            run_program(operation.words, pass_fds, on_poll)
+            run_program(unsaved_words(operation), pass_fds, on_poll)
     except ValueError as error:
         problem = str(error)
     if operation.uses_networkmanager:
@@ -72,6 +72,17 @@ def apply_operation(
     now = read_state(operation, roots)
     if not equal(now, target):
         raise ValueError(problem or f"{operation.subject}: expected {as_text(target)}, found {as_text(now)}")
+
+
+def unsaved_words(operation: Operation) -> tuple[str, ...]:
+    """The command to run. Profiles are changed and added in memory only, so that those on disk are the old ones until
+    the change is kept (`networkmanager.settings.store_profiles`), whatever ends this machine before that."""
+    words = operation.words
+    if operation.kind == "profile modify":
+        return (*words[:3], "--temporary", *words[3:])
+    if operation.kind == "profile add":
+        return (*words[:3], "save", "no", *words[3:])
+    return words
 
 
 def blink_led(operation: Operation, pass_fds: Sequence[int], on_poll: Callable[[], object] | None) -> None:

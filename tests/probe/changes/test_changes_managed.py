@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -268,7 +269,9 @@ def test_keep() -> None:
             assert change.wait_for_end() == "kept"
         wait_until(lambda: not guards_in(manager.namespace))
         now = read_managed_state(manager)
-        assert now == applied and list(now[0].files) and now[0].addresses[NIC] == ["192.0.2.9/24"]
+        kept = replace(applied[0], files=now[0].files), applied[1]
+        assert now == kept and now[0].addresses[NIC] == ["192.0.2.9/24"]
+        assert list(now[0].files) == [f"/etc/NetworkManager/system-connections/{NIC}.nmconnection"]
 
 
 def test_unknown_profile(manager: PrivateNetworkManager) -> None:
