@@ -63,13 +63,12 @@ from nictop.probe.kernel.rtnetlink import (
 )
 from nictop.probe.kernel.sysfs import read_text
 from nictop.probe.plan.current_state import read_link
+from nictop.probe.plan.undo import FIRST_DAEMON_PROTOCOL
 
 DISABLE_IPV6 = "/proc/sys/net/ipv6/conf/{}/disable_ipv6"
 NLM_F_EXCL, NLM_F_CREATE = 0x200, 0x400
 IFA_F_SECONDARY, IFA_F_DADFAILED, IFA_F_TENTATIVE, IFA_F_PERMANENT = 0x01, 0x08, 0x40, 0x80
 RT_SCOPE_LINK = 253
-FIRST_DAEMON_PROTOCOL = 4
-"""Of IFA_PROTO: below are those of the kernel, from here on those of programs such as keepalived."""
 RTNH_F_ONLINK = 4
 RTA_CACHEINFO, RTA_NH_ID = 12, 30
 RTA_CACHEINFO_STRUCT = struct.Struct("=IIiIIIII")

@@ -39,6 +39,7 @@ from nictop.probe.kernel.netlink import (
 )
 from nictop.probe.kernel.rtnetlink import (
     IFA_ADDRESS,
+    IFA_FLAGS,
     IFA_LOCAL,
     IFADDRMSG,
     IFF_UP,
@@ -49,13 +50,14 @@ from nictop.probe.kernel.rtnetlink import (
     RTM_NEWLINK,
 )
 from nictop.probe.plan.current_state import read_ifindex
+from nictop.probe.plan.grammar.actions import ADDRESS_FLAGS
 from nictop.probe.plan.grammar.operation import Operation
+from nictop.probe.plan.undo import IFA_BROADCAST, IFA_LABEL, IFA_RT_PRIORITY, default_scope
 
 SET_TIMEOUT = 20.0
 """Seconds; a driver that resets its device needs several."""
 RTM_SETLINK = 19
 NLM_F_EXCL, NLM_F_CREATE = 0x200, 0x400
-RT_SCOPE_UNIVERSE, RT_SCOPE_HOST = 0, 254
 IFLA_PROTINFO, IFLA_AF_SPEC = 12, 26
 IFLA_BRIDGE_FLAGS, IFLA_BRIDGE_VLAN_INFO, BRIDGE_FLAGS_SELF = 0, 2, 2
 BRIDGE_VLAN_FLAGS = {"pvid": 2, "untagged": 4}
@@ -110,14 +112,23 @@ def link_state(operation: Operation, index: int) -> RouteMessage:
 
 
 def link_address(operation: Operation, index: int) -> RouteMessage:
-    """As ``ip address add``: the broadcast address is not set, and the scope is global but for loopback addresses."""
+    """As ``ip address add``: what has no option is not set, and the scope is global but for loopback addresses."""
     ((text, _),) = operation.settings
     interface = ipaddress.ip_interface(text)
     family = socket.AF_INET if interface.version == 4 else socket.AF_INET6
-    scope = RT_SCOPE_HOST if interface.is_loopback else RT_SCOPE_UNIVERSE
+    words = operation.words[6:]
+    options = dict(zip(words[::2], words[1::2]))
+    scope = int(options.get("scope", default_scope(text)))
     packed = interface.ip.packed
     payload = IFADDRMSG.pack(family, interface.network.prefixlen, 0, scope, index)
     payload += pack_attribute(IFA_LOCAL, packed) + pack_attribute(IFA_ADDRESS, packed)
+    if "broadcast" in options:
+        payload += pack_attribute(IFA_BROADCAST, ipaddress.ip_address(options["broadcast"]).packed)
+    if "label" in options:
+        payload += pack_text(IFA_LABEL, options["label"])
+    if "metric" in options:
+        payload += pack_u32(IFA_RT_PRIORITY, int(options["metric"]))
+    payload += pack_u32(IFA_FLAGS, sum(bit for word, bit in ADDRESS_FLAGS.items() if word in words))
     if operation.kind == "address add":
         return RTM_NEWADDR, payload, NLM_F_CREATE | NLM_F_EXCL
     return RTM_DELADDR, payload, 0

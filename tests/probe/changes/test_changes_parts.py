@@ -306,8 +306,8 @@ def test_arguments_reach_a_program_unchanged(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("PATH", "/nowhere")
     name = 'it\'s "mine" $(touch x) `y` ; & | *'
     apply.apply_operation(parse_action(["nmcli", "con", "mod", "id", name, "ipv4.method", "auto"]), Roots(), {})
-    words, variables = output_file.read_text().splitlines()[:8], output_file.read_text().splitlines()[8:]
-    assert words == ["--wait", "60", "con", "mod", "id", name, "ipv4.method", "auto"]
+    words, variables = output_file.read_text().splitlines()[:9], output_file.read_text().splitlines()[9:]
+    assert words == ["--wait", "60", "con", "mod", "--temporary", "id", name, "ipv4.method", "auto"]
     assert {line.partition("=")[0] for line in variables} <= {"LC_ALL", "PATH", "PWD", "_", "SHLVL", "OLDPWD"}
 
 

@@ -98,6 +98,63 @@ def test_setting_is_restored_without_a_program(namespace: Namespace, kind: str) 
     assert shown_host(namespace) == old
 
 
+ADDRESS_LINES = (
+    "10.9.0.1/24 broadcast 10.9.0.255 label {LINK}:web metric 70 scope link",
+    "10.9.0.1/24 broadcast + noprefixroute",
+    "10.9.0.1/24 scope host",
+    "127.0.0.9/8",
+    "2001:db8::9/64 nodad noprefixroute metric 700",
+)
+
+
+@pytest.mark.parametrize("by_program", [False, True], ids=["netlink", "ip"])
+@pytest.mark.parametrize("written", ADDRESS_LINES)
+def test_address_has_all_it_had(
+    namespace: Namespace, written: str, by_program: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its label, broadcast address, scope and metric, and whether the kernel adds the route of its subnet."""
+    prepare_host(namespace)
+    namespace.run(["sh", "-c", f"echo 0 > /proc/sys/net/ipv6/conf/{LINK}/disable_ipv6"])
+    text, *options = written.replace("{LINK}", LINK).split()
+    namespace.run(["ip", "address", "add", text, *options, "dev", LINK])
+
+    def shown() -> str:
+        """Without the state of duplicate address detection."""
+        lines = f"ip -j -d address show dev {LINK}; ip route; ip -6 route show proto kernel"
+        return namespace.run(["sh", "-c", lines]).replace('"tentative":true,', "")
+
+    actions = [["ip", "address", "del", text, "dev", LINK]]
+    old, undo = shown(), namespace.call(lambda: undo_of(actions))
+    run_without_nictop(namespace, actions)
+    assert shown() != old
+    if by_program:
+        monkeypatch.setattr("nictop.probe.changes.apply.set_by_netlink", lambda _: False)
+        assert namespace.call(lambda: roll_back(undo, Roots())) == []
+    else:
+        assert rolled_back(namespace, undo) == []
+    assert shown() == old
+
+
+def test_address_with_a_peer_is_not_removed(namespace: Namespace) -> None:
+    prepare_host(namespace)
+    namespace.run(["ip", "address", "add", "10.9.0.1", "peer", "10.9.0.2/32", "dev", LINK])
+    with pytest.raises(ValueError, match="has the address of a peer, which could not be restored"):
+        namespace.call(lambda: undo_of([["ip", "address", "del", "10.9.0.1/32", "dev", LINK]]))
+
+
+@pytest.mark.parametrize(
+    "options", ["label -x", "broadcast ff02::1", "valid_lft 5", "metric x", "noprefixroute label", "scope 1000"]
+)
+def test_options_of_an_address_are_those_of_an_undo(options: str) -> None:
+    words = ["ip", "address", "add", "10.9.0.1/24", "dev", LINK]
+    with pytest.raises(ValueError, match="ip address"):
+        parse_action([*words, *options.split()], undoing=True)
+    with pytest.raises(ValueError, match="only an address and dev NAME"):
+        parse_action([*words, "metric", "5"])
+    with pytest.raises(ValueError, match="only an address and dev NAME"):
+        parse_action([*words[:2], "del", *words[3:], "metric", "5"], undoing=True)
+
+
 @pytest.mark.parametrize("kind", REAL)
 def test_bridge_and_bond_are_restored_without_a_program(namespace: Namespace, kind: str) -> None:
     make_links(namespace, kind)
