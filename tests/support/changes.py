@@ -69,21 +69,39 @@ def read_state(namespace: Namespace, name: str = LINK) -> str:
 
 def processes_in(namespace: Namespace) -> dict[int, int]:
     """Running processes of the namespace: pid → session id."""
+    return {pid: session for pid, (session, _) in read_processes(namespace).items()}
+
+
+def read_processes(namespace: Namespace) -> dict[int, tuple[int, int]]:
+    """Running processes of the namespace: pid → (session id, pid of the parent)."""
     inode = os.stat(f"/run/netns/{namespace.name}").st_ino
     found = {}
     for name in filter(str.isdecimal, os.listdir("/proc")):
         with suppress(OSError, IndexError):
             if os.stat(f"/proc/{name}/ns/net").st_ino == inode:
-                state, _, _, session = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[:4]
+                fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+                state, parent, _, session = fields[:4]
                 if state not in "ZX":
-                    found[int(name)] = int(session)
+                    found[int(name)] = int(session), int(parent)
     return found
 
 
-def guards_in(namespace: Namespace) -> list[int]:
-    """Guard processes and their children: the only processes whose session leader has ended."""
+def watchers_in(namespace: Namespace) -> list[int]:
+    """Processes that watch a guard or roll back for one, and their children: the only processes whose session leader
+    has ended."""
     found = processes_in(namespace).items()
     return [pid for pid, session in found if pid != session and not os.path.exists(f"/proc/{session}")]
+
+
+def guards_in(namespace: Namespace) -> list[int]:
+    """The process that would roll back now, and its children: the guard, which leads a session and is a child of its
+    watcher; else those that roll back for it."""
+    found = read_processes(namespace)
+    watchers = watchers_in(namespace)
+    guards = [pid for pid, (session, parent) in found.items() if pid == session and parent in watchers]
+    if not guards:
+        return watchers
+    return [pid for pid, (session, _) in found.items() if session in guards]
 
 
 def run_without_nictop(namespace: Namespace, actions: Actions) -> None:

@@ -35,7 +35,7 @@ for line in sys.stdin:
         saved = saved and through_json(saved)
     elif step == "do":
         try:
-            apply.run_program(parse_action(words[0]).words)
+            apply.run_program(apply.unsaved_words(parse_action(words[0])))
         except ValueError as error:
             problem = str(error) or "failed"
     elif step == "record_applied":

@@ -1,8 +1,8 @@
 """Apply one action and check the result by reading it back; roll actions back.
 
 Programs are looked up in a fixed list of directories and run by argument vector, with a fixed environment and a
-timeout; files are written with one write. An action whose setting already has its value is skipped, so a rollback may
-be repeated. Errors are ValueErrors with a sentence.
+timeout; files are written with one write. A rollback sets what it can by netlink, without a program. An action whose
+setting already has its value is skipped, so a rollback may be repeated. Errors are ValueErrors with a sentence.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
+from nictop.probe.changes.netlink_settings import set_by_netlink
 from nictop.probe.changes.vfs_in_use import find_vf_in_use
 from nictop.probe.kernel.exits import exit_text
 from nictop.probe.kernel.pdeathsig import set_parent_death_signal
@@ -61,7 +62,7 @@ def apply_operation(
         if operation.words[0] == "write":
             write_file(roots.path(operation.words[1]), operation.words[2])
         else:
-            run_program(operation.words, pass_fds, on_poll)
+            run_program(unsaved_words(operation), pass_fds, on_poll)
     except ValueError as error:
         problem = str(error)
     if operation.uses_networkmanager:
@@ -71,6 +72,17 @@ def apply_operation(
     now = read_state(operation, roots)
     if not equal(now, target):
         raise ValueError(problem or f"{operation.subject}: expected {as_text(target)}, found {as_text(now)}")
+
+
+def unsaved_words(operation: Operation) -> tuple[str, ...]:
+    """The command to run. Profiles are changed and added in memory only, so that those on disk are the old ones until
+    the change is kept (`networkmanager.settings.store_profiles`), whatever ends this machine before that."""
+    words = operation.words
+    if operation.kind == "profile modify":
+        return (*words[:3], "--temporary", *words[3:])
+    if operation.kind == "profile add":
+        return (*words[:3], "save", "no", *words[3:])
+    return words
 
 
 def blink_led(operation: Operation, pass_fds: Sequence[int], on_poll: Callable[[], object] | None) -> None:
@@ -165,6 +177,16 @@ def last_line(output: bytes) -> str:
     return text[:MAX_ERROR_CHARS]
 
 
+def restore_operation(operation: Operation, roots: Roots, target: State, pass_fds: Sequence[int]) -> None:
+    """As `apply_operation`, but by netlink in this process where that is known and succeeds: a program may have no
+    process id or memory left."""
+    if is_applied(operation, roots, target):
+        return
+    with contextlib.suppress(OSError):  # an older kernel, which ethtool(8) asks in another way: the program below
+        set_by_netlink(operation)
+    apply_operation(operation, roots, target, pass_fds)
+
+
 def roll_back(
     undo: Sequence[Sequence[str]],
     roots: Roots,
@@ -189,7 +211,7 @@ def roll_back(
                     use = find_vf_in_use(roots.path(os.path.dirname(operation.words[1])), roots)
                     if use:
                         raise ValueError(f"VFs of {operation.subject} not removed: {use}")
-                apply_operation(operation, roots, target, pass_fds)
+                restore_operation(operation, roots, target, pass_fds)
             except (ValueError, OSError) as error:
                 failures.append(str(error))
         if not failures:

@@ -1,8 +1,8 @@
 """Carry out change requests in a probe that was started with ``--allow-changes``.
 
 Takes `records.ChangeRequest`s and sends `records.ChangeLine`s; one change at a time. `plan.planner` answers requests
-for a plan; a guard process (`undo_guard`), which outlives the probe, makes the change. When the guard dies, another
-process rolls the change back. Only `Executor.close` blocks.
+for a plan; a guard process (`undo_guard`), which outlives the probe, makes the change. When the guard dies, its
+`watcher` rolls the change back; when that dies, too, another process does. Only `Executor.close` blocks.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import signal
 import time
 
 from nictop.probe.changes import locks
-from nictop.probe.changes.undo_guard import KEEP, LOCK_TIMEOUT, UNDO, Guard, UndoRecord, run_rescue
+from nictop.probe.changes.undo_guard import KEEP, LOCK_TIMEOUT, UNDO, UndoRecord, run_rescue
+from nictop.probe.changes.watcher import APPLY_STOP_TIMEOUT, HANGING_TEXT, UNDO_START_TIMEOUT, run_change
 from nictop.probe.kernel import daemonize
+from nictop.probe.kernel.process_identity import ProcessIdentity
 from nictop.probe.plan.current_state import Roots
 from nictop.probe.plan.pipe import MAX_REPORT_BYTES, ReportPipe, is_pipe_closed
 from nictop.probe.plan.plan import ChangePlan
@@ -33,24 +35,23 @@ if TYPE_CHECKING:
 REPORT_READ_BYTES = 64 * 1024
 CLOSE_TIMEOUT = 10.0
 """Seconds that a probe that is ending still supervises its guard."""
-UNDO_START_TIMEOUT, APPLY_STOP_TIMEOUT = 5.0, 30.0
-"""Seconds for a guard to report that it rolls back, when it should; then it counts as hanging or stopped, is killed,
-and another process rolls back. `APPLY_STOP_TIMEOUT`: while it was still applying."""
+WATCHER_START_TIMEOUT = 2.0
+"""Seconds for a watcher to report that it rolls back, once its guard was killed; then it is killed as well."""
 MAX_RESCUES = 5
 """Number of processes, one after another, that may roll back for a killed guard: each may be killed as well."""
 
 
 class ChangeWorker:
-    """A process that makes a change. `role`: "guard" or "rescue". `pid`: of a guard once it is known, else 0.
-    `deadline`: it must have reported by then (CLOCK_MONOTONIC). `undo_record`: known before anything is changed.
-    `is_waiting`: applied, and waiting for the decision to keep it."""
+    """The processes that make a change. `role`: "guard" or "rescue". `processes`: guard and watcher, once they are
+    known. `deadline`: they must have reported by then (CLOCK_MONOTONIC). `undo_record`: known before anything is
+    changed. `is_waiting`: applied, and waiting for the decision to keep it. `is_undoing`: no decision is needed."""
 
     def __init__(self, change_id: str, role: str, pipes: daemonize.Pipes) -> None:
         self.change_id, self.role, self.pipes = change_id, role, pipes
-        self.pid = 0
+        self.processes: list[ProcessIdentity] = []
         self.deadline: float | None = None
         self.undo_record: UndoRecord | None = None
-        self.keep_requested = self.is_waiting = self.finished = False
+        self.keep_requested = self.is_waiting = self.is_undoing = self.finished = False
         self.rescues = 0
         self.buffer = bytearray()
         self.error = ""
@@ -127,10 +128,10 @@ class Executor:
         if worker is None or worker.deadline is None or now < worker.deadline:
             return
         worker.deadline = None
-        if worker.pid and not is_pipe_closed(worker.pipes.reports):
-            worker.error = "the rollback process hangs or was stopped"
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(worker.pid, signal.SIGKILL)
+        if worker.processes and not is_pipe_closed(worker.pipes.reports):
+            worker.error = HANGING_TEXT
+            worker.processes.pop(0).send_signal(signal.SIGKILL)
+            worker.deadline = now + WATCHER_START_TIMEOUT
 
     def close(self) -> None:
         """Called when the probe ends. The guard notices the end of its pipe and rolls back; it is supervised for at
@@ -146,7 +147,7 @@ class Executor:
             if worker.role == "guard" and not worker.keep_requested:
                 worker.deadline = time.monotonic() + (UNDO_START_TIMEOUT if worker.is_waiting else CLOSE_TIMEOUT - 1.0)
         end = time.monotonic() + CLOSE_TIMEOUT
-        while self._worker is not None and time.monotonic() < end:
+        while self._worker is not None and not self._worker.finished and time.monotonic() < end:
             poll = select.poll()
             poll.register(self._worker.pipes.reports, select.POLLIN)
             until = end if self._worker.deadline is None else min(end, self._worker.deadline)
@@ -158,6 +159,8 @@ class Executor:
 
     def _forward(self, worker: ChangeWorker, step: str, now: float) -> None:
         """Send a decision to the guard. After "keep" there is no deadline: NetworkManager may take long."""
+        if worker.is_undoing:
+            return
         worker.keep_requested = worker.keep_requested or step == "keep"
         timeout = UNDO_START_TIMEOUT if worker.is_waiting else APPLY_STOP_TIMEOUT
         worker.deadline = now + timeout if step == "undo" and not worker.keep_requested else None
@@ -168,7 +171,7 @@ class Executor:
         roots = self._roots
 
         def guard(reports: int, commands: int) -> None:
-            Guard(command, ReportPipe(reports, command.id), commands, roots).run()
+            run_change(command, reports, commands, roots)
 
         try:
             pipes, _ = daemonize.start(guard, sys=roots.sys)
@@ -211,9 +214,10 @@ class Executor:
             due = message["line"].get("deadline")
             worker.is_waiting = due is not None and worker.role == "guard"
             worker.deadline = due + UNDO_START_TIMEOUT if worker.is_waiting else None
+            worker.is_undoing = message["line"]["kind"] == "undoing"
             self._send_line(message["line"])
         if "undo" in message:
-            worker.pid = message["pid"]
+            worker.processes = [ProcessIdentity(**one) for one in message["processes"]]
             worker.undo_record = UndoRecord(**message["undo"])
 
     def _handle_exit(self, worker: ChangeWorker, now: float) -> None:

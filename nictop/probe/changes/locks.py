@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import pwd
 import select
 import socket
 import struct
@@ -119,9 +118,7 @@ def holder_text(subject: str) -> str:
     if holder is None:
         return ""
     pid, uid = holder
-    user = str(uid)
-    with contextlib.suppress(KeyError):
-        user = pwd.getpwuid(uid).pw_name
+    user = "root" if uid == 0 else f"user {uid}"  # no look-up of the name, which may hang while the network is changed
     return f": process {pid} of {user}" + (", this probe" if pid == os.getpid() else "")
 
 

@@ -1,9 +1,12 @@
 """The process that makes a change on the watched host, and rolls it back unless it receives "keep".
 
-It takes the locks, compares the plan with the one that was confirmed, sends the undo record to the probe, and only then
-begins. The end of its pipe (the probe has ended, and perhaps the connection with it), the deadline, SIGTERM, or any
-error then lead to the same rollback, in reverse order and read back. When the guard dies, the probe starts another
-process to roll back (`run_rescue`).
+It takes the locks, compares the plan with the one that was confirmed, sends the undo record to its watcher and to the
+probe, and only then begins. The end of its pipe (the probe has ended, and perhaps the connection with it), the
+deadline, SIGTERM, the end of its watcher, or any error then lead to the same rollback, in reverse order and read back.
+When the guard dies, its `watcher` rolls back, and when both have died, a process that the probe starts (`run_rescue`).
+
+Deadlines are those of CLOCK_MONOTONIC: neither a step of the time of day nor a suspended machine brings them nearer.
+NetworkManager's checkpoint uses the same clock, so that the guard still undoes before it.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from nictop.probe.changes import locks
 from nictop.probe.changes.apply import apply_operation, roll_back
 from nictop.probe.changes.networkmanager import guard as networkmanager_guard
 from nictop.probe.changes.networkmanager.guard import CheckpointFields, RolledBack
+from nictop.probe.kernel.process_identity import ProcessIdentity
 from nictop.probe.plan.current_state import Roots, State, read_state, target_state
 from nictop.probe.plan.grammar.operation import IDENTIFIED_TEXT
 from nictop.probe.plan.ifindexes import Ifindexes, refuse_other_link
@@ -39,16 +43,20 @@ REASON_DISCONNECTED, REASON_TIMEOUT, REASON_TERMINATED = (
     "the rollback process was stopped",
 )
 REASON_REQUESTED, REASON_GUARD_KILLED = "on request", "the rollback process was killed"
+REASON_WATCHER_KILLED = "the process that watches the rollback process was killed"
 
 
 class Guard:
-    """One change, from locks to result. `control`: descriptor with commands from the probe."""
+    """One change, from locks to result. `control`: descriptor with commands from the probe. `watcher`: descriptor of
+    the pipe to the watcher."""
 
-    def __init__(self, command: ChangeCommand, pipe: ReportPipe, control: int, roots: Roots) -> None:
+    def __init__(self, command: ChangeCommand, pipe: ReportPipe, control: int, watcher: int, roots: Roots) -> None:
         self._command, self._pipe, self._control, self._roots = command, pipe, control, roots
+        self._watcher = watcher
         self._received = b""
         self._signals = os.pipe()
         self._poll = select.poll()
+        self._poll.register(watcher, 0)  # only POLLERR: the watcher has ended
         for descriptor in (control, *self._signals):
             os.set_blocking(descriptor, False)
         for descriptor in (control, self._signals[0]):
@@ -70,7 +78,7 @@ class Guard:
             return
         record = UndoRecord(plan.undo, checkpoint, plan.subjects, plan.ifindexes)
         if not self._hand_over(record):
-            self._roll_back(record, held, "the probe does not respond: nothing was changed")
+            self._roll_back(record, held, "the probe or the watching process does not respond: nothing was changed")
             return
         try:
             record = self._apply(plan, record, held)
@@ -78,6 +86,7 @@ class Guard:
                 self._pipe.finish("kept", IDENTIFIED_TEXT)
                 return
             self._wait_for_decision(plan)
+            self._pipe.send({"keeping": True})
             problem = networkmanager_guard.keep(record.checkpoint)
             if problem:
                 raise RolledBack(problem, failed=True)
@@ -94,7 +103,8 @@ class Guard:
         self._pipe.finish("kept")
 
     def _hand_over(self, record: UndoRecord) -> bool:
-        return self._pipe.send({"undo": record, "pid": os.getpid()}, HANDOVER_TIMEOUT)
+        processes = [ProcessIdentity.of(pid) for pid in (os.getpid(), os.getppid())]
+        return self._pipe.send({"undo": record, "processes": processes}, HANDOVER_TIMEOUT)
 
     def _apply(self, plan: ChangePlan, record: UndoRecord, held: locks.Locks) -> UndoRecord:
         """Apply all actions. Raises RolledBack."""
@@ -136,6 +146,8 @@ class Guard:
         for descriptor, _ in self._poll.poll(max(0.0, seconds) * 1000):
             if descriptor == self._signals[0]:
                 raise RolledBack(REASON_TERMINATED)
+            if descriptor == self._watcher:
+                raise RolledBack(REASON_WATCHER_KILLED, failed=True)
             try:
                 data = os.read(self._control, 4096)
             except BlockingIOError:

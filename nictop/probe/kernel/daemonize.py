@@ -1,8 +1,9 @@
 """Start a process that outlives the probe, its SSH session and its terminal, connected to it by two pipes.
 
 It is forked twice, so that init becomes its parent; has its own session; has none of the probe's descriptors, which
-would keep the SSH connection open; and, as root, leaves the control group of the session, which a login manager may
-kill as a whole (by writing to cgroup.procs of the root group).
+would keep the SSH connection open. As root it leaves the control group of the session, which a login manager may
+kill as a whole, and whose limits of memory and processes may forbid a rollback (by writing to cgroup.procs of the root
+group); and the kernel does not choose it when memory is short (oom_score_adj).
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CGROUP_HIERARCHIES = ("", "unified", "systemd")
-"""Below /sys/fs/cgroup: version 2, and the hierarchies that systemd uses with version 1."""
+CGROUP_HIERARCHIES = ("", "unified", "systemd", "memory", "pids", "freezer")
+"""Below /sys/fs/cgroup: version 2; with version 1 the hierarchies that systemd uses, and those that could end or stop
+the process, or forbid it to start programs."""
+OOM_SCORE_ADJ_MIN = -1000
 
 
 @dataclass
@@ -82,6 +85,7 @@ def _run_child(work: Callable[[int, int], None], reports: int, commands: int, pa
                 status = 0
                 return
             leave_cgroup(sys)
+            refuse_oom_kill()
         else:
             from nictop.probe.kernel.pdeathsig import set_parent_death_signal
 
@@ -119,3 +123,9 @@ def leave_cgroup(sys: str) -> None:
                 os.write(descriptor, b"0")
             finally:
                 os.close(descriptor)
+
+
+def refuse_oom_kill(proc: str = "/proc") -> None:
+    """Only root may; errors are ignored. Programs that this process starts inherit it."""
+    with contextlib.suppress(OSError), open(f"{proc}/self/oom_score_adj", "w") as file:
+        file.write(str(OOM_SCORE_ADJ_MIN))

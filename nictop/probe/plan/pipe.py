@@ -1,8 +1,8 @@
 """Reports to the probe from a process that reads a plan, or changes the host: JSON lines in a pipe.
 
-``line`` is one `records.ChangeLine` for the watching side; ``undo`` (an `undo_guard.UndoRecord`) and ``pid`` of the
-guard are for the probe; ``end`` marks the last line. Writing never blocks for long, and errors are ignored when the
-probe has ended.
+``line`` is one `records.ChangeLine` for the watching side; ``undo`` (an `undo_guard.UndoRecord`) and ``processes`` that
+make the change are for the probe; ``keeping`` is for the watcher; ``end`` marks the last line. Writing never blocks for
+long, and errors are ignored when the probe has ended.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ MAX_FINAL_TEXT_CHARS = 500
 
 
 class ReportPipe:
-    """Lines to the probe, if it still runs. A line that cannot be written within the timeout is dropped."""
+    """Lines to the probe, if it still runs, and before it to the `watcher` of a guard. A line that cannot be written
+    within the timeout is dropped."""
 
-    def __init__(self, descriptor: int, name: str) -> None:
-        self._descriptor, self._name = descriptor, name
-        self._unfinished = b""
-        os.set_blocking(descriptor, False)
+    def __init__(self, descriptor: int, name: str, watcher: int | None = None) -> None:
+        self._name = name
+        self._outputs = [LineOutput(one) for one in (watcher, descriptor) if one is not None]
 
     def report(self, kind: str, text: str = "", **fields: object) -> None:
         """Send one `records.ChangeLine`."""
@@ -32,15 +32,30 @@ class ReportPipe:
 
     def finish(self, kind: str, text: str = "", **fields: object) -> None:
         """Send the last line. Its text and ``end`` are one atomic write: a process killed before it has not kept the
-        change, one killed after it has reported so."""
+        change, one killed after it has reported so. Killed between the watcher, which is told first, and the probe,
+        which then rolls back, it has not kept the change either."""
         self.send({"end": True, "line": self._line(kind, text[:MAX_FINAL_TEXT_CHARS], fields)})
 
     def _line(self, kind: str, text: str, fields: dict[str, object]) -> dict[str, object]:
         return {"time": time.monotonic(), "id": self._name, "kind": kind, "text": text, **fields}
 
     def send(self, message: dict[str, object], timeout: float = 0.5) -> bool:
-        """Whether the whole line was written within `timeout` seconds."""
+        """Whether the whole line was written to each pipe within `timeout` seconds."""
         line = json.dumps(message, default=vars, separators=(",", ":")).encode("utf-8", "replace")
+        written = [output.write(line, timeout) for output in self._outputs]
+        return all(written)
+
+
+class LineOutput:
+    """One pipe to which lines are written without blocking."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._unfinished = b""
+        os.set_blocking(descriptor, False)
+
+    def write(self, line: bytes, timeout: float) -> bool:
+        """Whether the whole line was written within `timeout` seconds."""
         data = memoryview(self._unfinished + line + b"\n")
         size = len(data)
         end = time.monotonic() + timeout

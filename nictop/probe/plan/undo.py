@@ -13,16 +13,26 @@ from collections.abc import Sequence
 
 from nictop.probe.inventory.links.bridge_vlans import read_vlans
 from nictop.probe.inventory.links.messages import number
-from nictop.probe.inventory.links.routes import RTA_GATEWAY, RTPROT_KERNEL, internet_address
+from nictop.probe.inventory.links.routes import (
+    IFA_PROTO,
+    RTA_GATEWAY,
+    RTPROT_KERNEL,
+    internet_address,
+    parse_address,
+)
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iter_attributes, pack_u32
+from nictop.probe.kernel.netlink import text as netlink_text
 from nictop.probe.kernel.route_lookup import RTA_OIF, RTMSG
-from nictop.probe.kernel.rtnetlink import RTM_GETROUTE
+from nictop.probe.kernel.rtnetlink import IFA_ADDRESS, IFA_FLAGS, IFA_LOCAL, IFADDRMSG, RTM_GETADDR, RTM_GETROUTE
 from nictop.probe.kernel.sysfs import parse_integer, read_text
 from nictop.probe.plan.current_state import Roots, State, read_addresses, read_ifindex, read_link
-from nictop.probe.plan.grammar.actions import CPU_LIST
+from nictop.probe.plan.grammar.actions import ADDRESS_FLAGS, CPU_LIST
 from nictop.probe.plan.grammar.operation import Operation
 from nictop.probe.records import Link, Unreadable
 
+IFA_LABEL, IFA_BROADCAST, IFA_RT_PRIORITY = 3, 4, 9
+FIRST_DAEMON_PROTOCOL = 4
+"""Of IFA_PROTO: below are those of the kernel, from here on those of programs such as keepalived."""
 IPV6_MIN_MTU = 1280
 RTA_PREFSRC = 7
 
@@ -50,7 +60,7 @@ def read_undo(operation: Operation, before: State, links: Sequence[Link], roots:
         return (("ip", "address", "del", *operation.words[3:]),)
     if kind == "address del":
         refuse_lost_routes(operation)
-        return (("ip", "address", "add", *operation.words[3:]),)
+        return (("ip", "address", "add", *operation.words[3:], *read_address_options(operation)),)
     if kind == "virtual functions":
         refuse_vf_recreation(operation, before, roots)
         return ((*operation.words[:2], "0"),)
@@ -146,6 +156,51 @@ def refuse_lost_routes(operation: Operation) -> None:
     for gateway, source in read_routes(name, interface.version):
         if source == str(interface.ip) or (gateway is not None and ipaddress.ip_address(gateway) in interface.network):
             raise ValueError(f"removing {text} would also remove a route of {name}, which could not be restored")
+
+
+def read_address_options(operation: Operation) -> tuple[str, ...]:
+    """What the address of an operation has beside itself, as words of ``ip address add``. Raises ValueError for what
+    these cannot restore, and OSError."""
+    name, text = operation.interface, operation.settings[0][0]
+    index, interface = read_ifindex(name), ipaddress.ip_interface(text)
+    with NetlinkSocket(NETLINK_ROUTE) as netlink:
+        payloads = netlink.dump(RTM_GETADDR, IFADDRMSG.pack(socket.AF_UNSPEC, 0, 0, 0, index))
+    for _, payload in payloads:
+        parsed = parse_address(payload)
+        if parsed is None or parsed[0] != index:
+            continue
+        if (parsed[1].address, parsed[1].prefix_length) == (str(interface.ip), interface.network.prefixlen):
+            return address_options(payload, name, text)
+    return ()
+
+
+def address_options(payload: bytes, name: str, text: str) -> tuple[str, ...]:
+    """The options of an RTM_NEWADDR, without those that the kernel sets without a word. Raises ValueError."""
+    family, _, _, scope, _ = IFADDRMSG.unpack_from(payload)
+    found = dict(iter_attributes(payload[IFADDRMSG.size :]))
+    peer = found.get(IFA_ADDRESS)
+    if peer is not None and found.get(IFA_LOCAL, peer) != peer:
+        raise ValueError(f"{text} of {name} has the address of a peer, which could not be restored")
+    if (number(found, IFA_PROTO) or 0) >= FIRST_DAEMON_PROTOCOL:
+        raise ValueError(f"{text} of {name} was set by a program that maintains it (address protocol)")
+    words: list[str] = []
+    broadcast = internet_address(family, found.get(IFA_BROADCAST, b""))
+    label = netlink_text(found.get(IFA_LABEL, b""))
+    if broadcast is not None:
+        words += ["broadcast", broadcast[1]]
+    if label and label != name:
+        words += ["label", label]
+    if family == socket.AF_INET and scope != default_scope(text):
+        words += ["scope", str(scope)]
+    if number(found, IFA_RT_PRIORITY):
+        words += ["metric", str(number(found, IFA_RT_PRIORITY))]
+    flags = number(found, IFA_FLAGS) or 0
+    return (*words, *(word for word, bit in ADDRESS_FLAGS.items() if flags & bit))
+
+
+def default_scope(text: str) -> int:
+    """RT_SCOPE_HOST for loopback addresses, else RT_SCOPE_UNIVERSE: as ip-address(8) sets it."""
+    return 254 if ipaddress.ip_interface(text).is_loopback else 0
 
 
 def read_routes(name: str, version: int) -> list[tuple[str | None, str | None]]:

@@ -20,6 +20,7 @@ from nictop.rules.fixes.persistence import (
     stanza_fix,
 )
 from nictop.rules.host import HostFacts
+from nictop.rules.routing.rewriting import lost_routes
 
 NETPLAN_NAMES = {
     "xmit_hash_policy": "transmit-hash-policy",
@@ -30,7 +31,7 @@ NETPLAN_NAMES = {
 NETWORKD_NAMES = {"xmit_hash_policy": "TransmitHashPolicy", "miimon": "MIIMonitorSec", "min_links": "MinLinks"}
 DEFAULT_MIIMON = 100
 """Milliseconds, as recommended by the kernel documentation."""
-MAIN_TABLE = 254
+BOND_MODE_NOTE = "The link is interrupted for some seconds. Also change the mode where the bond is configured."
 
 
 def set_option(link: Link, option: str, value: str) -> Command:
@@ -101,13 +102,14 @@ def active_backup_fix(host: HostFacts, link: Link, bond: Bond, ports: Sequence[L
             note="Replaces the bond options of the profile. The link is interrupted for some seconds.",
         )
     old = [word for pair in options for word in pair]
+    routes = lost_routes(host, link, ("ipv4", "ipv6"))
     return Fix(
         "here",
         title,
-        _with_options(link, ports, ["mode", "active-backup", "miimon", str(DEFAULT_MIIMON)]),
+        (*_with_options(link, ports, ["mode", "active-backup", "miimon", str(DEFAULT_MIIMON)]), *routes.commands),
         persistent=False,
-        undo=_with_options(link, ports, old),
-        note="The link is interrupted for some seconds. Also change the mode where the bond is configured.",
+        undo=(*_with_options(link, ports, old), *routes.commands),
+        note=" ".join(filter(None, (BOND_MODE_NOTE, routes.note))),
     )
 
 
@@ -125,19 +127,10 @@ def _mode_options(bond: Bond) -> list[tuple[str, str]]:
 def _with_options(link: Link, ports: Sequence[Link], options: Sequence[str]) -> tuple[Command, ...]:
     """Options that can only be set while the bond is down and has no ports; ports that leave a bond are set down, and
     a link that is set down loses its routes."""
-    routes = [one for one in link.default_routes if one.table == MAIN_TABLE and one.gateway is not None]
     return (
         *(command("ip", "link", "set", "dev", port.name, "nomaster") for port in ports),
         command("ip", "link", "set", "dev", link.name, "down"),
         command("ip", "link", "set", "dev", link.name, "type", "bond", *options),
         *(command("ip", "link", "set", "dev", port.name, "master", link.name) for port in ports),
         command("ip", "link", "set", "dev", link.name, "up"),
-        *(
-            command(
-                *("ip", "-6") if one.family == "ipv6" else ("ip",),
-                *("route", "replace", "default", "via", str(one.gateway), "dev", link.name),
-                *("metric", str(one.metric)) if one.metric else (),
-            )
-            for one in routes
-        ),
     )

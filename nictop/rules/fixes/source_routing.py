@@ -18,11 +18,13 @@ from nictop.rules.fixes.commands import Command, command, print_lines
 from nictop.rules.fixes.persistence import SAFE_NAME, ifupdown_stanza, is_run_by_networkd, stanza_fix, sysctl_fixes
 from nictop.rules.fixes.profiles import modify
 from nictop.rules.host import HostFacts
+from nictop.rules.routing.facts import tables
 
 ARP_FILTER = "net.ipv4.conf.all.arp_filter"
 RT_TABLE_MAIN = 254
 FIRST_TABLE = 1000
 """Number of a NIC's table, plus its ifindex: not used by distributions and NetworkManager."""
+TABLE_STEP = 1000
 MAX_ROUTED_ADDRESSES = 8
 """Addresses of one NIC for which rules are printed."""
 SOURCE_ROUTING_TITLE = "Add source-based routing for this NIC"
@@ -52,7 +54,7 @@ class Route:
 def source_routing_fixes(host: HostFacts, link: Link, addresses: Iterable[Address]) -> tuple[Fix, ...]:
     """Fixes for those addresses of the link whose packets leave by another NIC."""
     own = tuple(one for one in addresses if _network(one) is not None)[:MAX_ROUTED_ADDRESSES]
-    table = Table(str(FIRST_TABLE + link.ifindex), tuple(dict.fromkeys(_routes(host, link, own))), own)
+    table = Table(str(free_table(host, link)), tuple(dict.fromkeys(_routes(host, link, own))), own)
     arp: tuple[Fix, ...] = ()
     if any(one.family == "ipv4" for one in own) and not host.inventory.settings.sysctl.get(ARP_FILTER):
         arp = sysctl_fixes(host, ARP_FILTER, 1)
@@ -67,6 +69,19 @@ def source_routing_fixes(host: HostFacts, link: Link, addresses: Iterable[Addres
     return Fix("here", SOURCE_ROUTING_TITLE, commands, False, undo, STATIC_ADDRESS_NOTE), _persistent(
         host, link, table, arp[1:]
     )
+
+
+def free_table(host: HostFacts, link: Link) -> int:
+    """The number of a table without routes and rules, because the fix replaces routes and its undo removes them."""
+    known = tables(host)
+    used: set[int | None] = set()
+    if known is not None:
+        used.update(one.table for one in known.routes)
+        used.update(one.table for one in known.rules)
+    number = FIRST_TABLE + link.ifindex
+    while number in used:
+        number += TABLE_STEP
+    return number
 
 
 def _routes(host: HostFacts, link: Link, addresses: Iterable[Address]) -> Iterator[Route]:

@@ -13,6 +13,7 @@ from nictop.rules.fixes.source_routing import RT_TABLE_MAIN
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.profiles.nics import is_nic
 from nictop.rules.registry import Family, Outcomes, host_rule
+from nictop.rules.routing.facts import owner_reason, table_route
 from nictop.rules.subjects import link_finding
 from nictop.rules.vf.facts import is_port_of_netvsc
 
@@ -195,6 +196,11 @@ def _without_default_route(host: HostFacts, link: Link, route: DefaultRoute, pro
         "Persistent: netplan dhcp4-overrides: use-routes: false; networkd [DHCPv4] UseGateway=no; ifupdown: remove "
         "the gateway line."
     )
+    known = table_route(host, link, route)
+    reason = owner_reason(known) if known is not None else ""
+    if reason:
+        yield Fix("here", "Remove this default route where it is set", (), True, (), f"{reason} {note}")
+        return
     # append: with an equal metric there is a default route, which add would refuse
     drop, back = command("ip", "route", "del", *route_arguments), command("ip", "route", "append", *route_arguments)
     yield Fix("here", "Delete this default route", (drop,), False, (back,), note)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from nictop.probe.records import Address, DefaultRoute, Link
+from nictop.probe.records import Address, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
-from nictop.rules.fixes.commands import Command, command, shell_quote
+from nictop.rules.fixes.commands import command, shell_quote
 from nictop.rules.fixes.profiles import ADDRESS_PLACEHOLDER, bring_up, modify, profile_evidence, profile_of_address
-from nictop.rules.fixes.source_routing import RT_TABLE_MAIN
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import managed_nics, state_evidence
 from nictop.rules.profiles.outward import NetworkPlace, carries_session, may_be_one_network, outward_addresses
 from nictop.rules.registry import Outcomes, pair_rule
+from nictop.rules.routing.rewriting import routes_lost_with_address
 from nictop.rules.subjects import link_finding
 
 MAX_NAMED_LINKS = 4
@@ -200,7 +200,7 @@ def _another_address(place: NetworkPlace) -> Fix:
     if not _is_static(place):
         note = "Reserve another address for its MAC address, or exclude static addresses from the server's range. "
         return Fix("here", "Assign another address on the DHCP server", (), True, (), note + RENEW_NOTE)
-    routes = tuple(_route_again(link, route) for route in link.default_routes if route.family == place.address.family)
+    routes = routes_lost_with_address(host, link, place.address)
     # the old one first: with it go those that were added to its subnet later
     drop, back = (
         command("ip", "address", "del", place.written, "dev", link.name),
@@ -209,20 +209,11 @@ def _another_address(place: NetworkPlace) -> Fix:
     return Fix(
         "here",
         title,
-        (drop, command("ip", "address", "add", ADDRESS_PLACEHOLDER, "dev", link.name), *routes),
+        (drop, command("ip", "address", "add", ADDRESS_PLACEHOLDER, "dev", link.name), *routes.commands),
         False,
-        (back, *routes),
-        _configured_in(host, link),
+        (back, *routes.commands),
+        " ".join(filter(None, (routes.note, _configured_in(host, link)))),
     )
-
-
-def _route_again(link: Link, route: DefaultRoute) -> Command:
-    """A default route goes with the last address of its subnet."""
-    via = ("via", route.gateway) if route.gateway else ()
-    table = () if route.table == RT_TABLE_MAIN else ("table", str(route.table))
-    metric = ("metric", str(route.metric)) if route.metric else ()
-    family = ("-6",) if route.family == "ipv6" else ()
-    return command("ip", *family, "route", "replace", "default", *via, "dev", link.name, *metric, *table)
 
 
 def _configured_in(host: HostFacts, link: Link) -> str:

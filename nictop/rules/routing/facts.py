@@ -12,7 +12,8 @@ from nictop.model.devices.route_lookup import MAIN_TABLE, RoutingTables, Span, n
 from nictop.model.facts.routing import route_text
 from nictop.model.snapshot import ARPHRD_ETHER, ARPHRD_INFINIBAND
 from nictop.model.text.words import IFF_NOARP, IFF_UP
-from nictop.probe.records import Link, Neighbour, TableRoute
+from nictop.probe.kernel.route_protocols import route_owner, routing_daemon
+from nictop.probe.records import DefaultRoute, Link, Neighbour, TableRoute
 from nictop.rules.finding import Evidence
 from nictop.rules.host import HostFacts, once_per_host
 
@@ -23,9 +24,6 @@ UNANSWERED_SECONDS = 1.0
 """An incomplete entry that is older has not answered the first request (RETRANS_TIME, net/ipv4/arp.c: 1 s)."""
 RECENT_SECONDS = 300.0
 """A failed entry that is used is asked again at the next packet. An older one has not been used since."""
-DAEMON_PROTOCOLS = (8, 10, 11, 12, 13, 14, 15, 17, 18, 42, 99)
-FIRST_ROUTING_PROTOCOL = 186
-"""RTPROT_*: routes of routing daemons (BGP, OSPF, BIRD, FRR, keepalived), which maintain them themselves."""
 
 
 @once_per_host
@@ -106,7 +104,40 @@ def resolves_neighbours(link: Link) -> bool:
 
 
 def is_of_a_daemon(route: TableRoute) -> bool:
-    return route.protocol in DAEMON_PROTOCOLS or route.protocol >= FIRST_ROUTING_PROTOCOL
+    return bool(routing_daemon(route.protocol))
+
+
+def reason_not_to_rewrite(host: HostFacts, route: TableRoute) -> str:
+    """A sentence; "": the route may be replaced or removed."""
+    if not route_owner(route.protocol) and has_several_next_hops(host, route):
+        return "It has several next hops, which a single one would replace."
+    return owner_reason(route)
+
+
+def owner_reason(route: TableRoute) -> str:
+    """A sentence why only its owner may change the route; "": it has none."""
+    owner = route_owner(route.protocol)
+    return f"It is set by {owner}: replaced by hand, it would be static." if owner else ""
+
+
+def has_several_next_hops(host: HostFacts, route: TableRoute) -> bool:
+    known = tables(host)
+    same = [one for one in known.routes if route_key(one) == route_key(route)] if known is not None else []
+    return len(same) > 1
+
+
+def route_key(route: TableRoute) -> tuple[object, ...]:
+    return route.family, route.table, route.destination, route.metric, route.source, route.type
+
+
+def table_route(host: HostFacts, link: Link, route: DefaultRoute) -> TableRoute | None:
+    """The same default route with its protocol; None: not recorded."""
+    known = tables(host)
+    for one in known.routes if known is not None else ():
+        is_same = (one.family, one.table, one.metric) == (route.family, route.table, route.metric)
+        if is_same and one.destination.endswith("/0") and (one.ifindex, one.gateway) == (link.ifindex, route.gateway):
+            return one
+    return None
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,19 @@ from dataclasses import replace
 
 from nictop.model.devices.route_lookup import MAIN_TABLE
 from nictop.model.facts.routing import host_address
+from nictop.probe.kernel.route_protocols import RTPROT_BOOT, RTPROT_DHCP, RTPROT_KERNEL, RTPROT_RA, RTPROT_STATIC
 from nictop.probe.records import IpSettings, Link, PolicyRule, Profile, TableRoute
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import Command, command
 from nictop.rules.fixes.persistence import escaped_pattern, ifupdown_stanza, is_run_by_networkd
 from nictop.rules.fixes.profiles import modify
 from nictop.rules.host import HostFacts
-from nictop.rules.routing.facts import on_link_route
+from nictop.rules.routing.facts import on_link_route, reason_not_to_rewrite
 
 GATEWAY_PLACEHOLDER = "<GATEWAY>"
 GATEWAY_NOTE = f"Replace {GATEWAY_PLACEHOLDER} by the address of the router."
-DHCP, ROUTER_ADVERTISEMENT, KERNEL = 16, 9, 2
-"""RTPROT_*"""
+DHCP, ROUTER_ADVERTISEMENT, KERNEL = RTPROT_DHCP, RTPROT_RA, RTPROT_KERNEL
+PROTOCOL_WORDS = {RTPROT_STATIC: "static"}
 
 
 def ip(family: str) -> tuple[str, ...]:
@@ -38,6 +39,8 @@ def route_words(route: TableRoute, link: Link | None, *, gateway: str | None = N
         words += ["metric", str(route.metric)]
     if route.table != MAIN_TABLE:
         words += ["table", str(route.table)]
+    if route.protocol not in (0, RTPROT_BOOT):  # what ip-route(8) sets without the word
+        words += ["proto", PROTOCOL_WORDS.get(route.protocol, str(route.protocol))]
     return (*words, "onlink") if route.onlink and gateway is None else tuple(words)
 
 
@@ -93,6 +96,9 @@ def other_gateway_fixes(host: HostFacts, link: Link, route: TableRoute) -> tuple
     source = _announced_by(route, settings)
     if source:
         return (Fix("here", f"Correct the gateway on {source}", (), True, note="Then renew the lease, or wait."),)
+    reason = reason_not_to_rewrite(host, route)
+    if reason:
+        return (Fix("here", "Correct the gateway where the route is set", (), True, note=reason),)
     now = Fix(
         "here",
         "Set another gateway now" if old else "Set a gateway now",

@@ -30,6 +30,7 @@ from nictop.rules.routing.facts import (
     neighbour,
     neighbour_evidence,
     neighbours,
+    reason_not_to_rewrite,
     spans,
     tables,
 )
@@ -260,6 +261,9 @@ def _fixes(host: HostFacts, one: Diverted) -> tuple[Fix, ...]:
         remove, back = (modify_routes(host, profile, sign, route.family, stored) for sign in "-+")
         title = f"Remove the route from profile {quoted_name(profile.id)}"
         return (Fix("here", title, (remove, reapply(by)), True, (back, reapply(by))),)
+    reason = reason_not_to_rewrite(host, route)
+    if reason:
+        return (Fix("here", "Remove the route where it is set", (), True, note=reason),)
     now = Fix("here", "Remove the route", (change_route("del", route, by),), False, (change_route("add", route, by),))
     places = [entry.file for entry in host.configuration.addressing(by)]
     note = f"Look in {places[0] if places else 'scripts and units that run ip route'}."

@@ -15,7 +15,15 @@ from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.persistence import is_run_by_networkd
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Family, Outcomes, host_rule, pair_rule
-from nictop.rules.routing.facts import gateways, is_default, is_in_vrf, is_of_a_daemon, own_addresses, tables
+from nictop.rules.routing.facts import (
+    gateways,
+    is_default,
+    is_in_vrf,
+    is_of_a_daemon,
+    own_addresses,
+    reason_not_to_rewrite,
+    tables,
+)
 from nictop.rules.routing.fixes import change_route, delete_rule, ip, own_profile
 from nictop.rules.routing.peers import Peer, is_in_one, peers
 from nictop.rules.subjects import host_finding, link_finding
@@ -222,6 +230,9 @@ def refusal_fixes(host: HostFacts, answer: RouteAnswer) -> tuple[Fix, ...]:
     if is_of_a_daemon(route):
         note = "A routing daemon maintains it: removed by hand, it comes back."
         return (Fix("here", "Change the routing daemon's configuration", (), True, note=note),)
+    reason = reason_not_to_rewrite(host, route)
+    if reason:
+        return (Fix("here", "Remove the route where it is set", (), True, note=reason),)
     now = Fix(
         "here", "Remove the route", (change_route("del", route, None),), False, (change_route("add", route, None),)
     )

@@ -31,6 +31,7 @@ from tests.support.changes import (
     ChangeClient,
     SshProbe,
     change_client,
+    guards_in,
     prepare_host,
     processes_in,
     read_state,
@@ -38,6 +39,7 @@ from tests.support.changes import (
     run_without_nictop,
     ssh_command,
     wait_for_no_process_left,
+    watchers_in,
 )
 from tests.support.namespaces import Namespace
 from tests.support.probe import TEST_TIMEOUT, Probe, SentProbe, is_alive, python_parameters, wait_until
@@ -375,7 +377,10 @@ def test_guard_is_detached_from_the_session(host: Namespace) -> None:
         change.wait_for("applied")
         probe = change.probe.process.pid
         session = os.getsid(probe)  # shared with its inventory processes
-        (guard,) = (pid for pid, its_session in processes_in(host).items() if its_session != session)
+        assert sorted(guards_in(host) + watchers_in(host)) == sorted(
+            pid for pid, its_session in processes_in(host).items() if its_session != session
+        )
+        (guard,) = guards_in(host)
         own, others = (
             {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")} for pid in (guard, probe)
         )

@@ -6,13 +6,18 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from nictop.probe.changes.executor import CLOSE_TIMEOUT
+from nictop.probe.kernel.daemonize import OOM_SCORE_ADJ_MIN
+from nictop.probe.records import MIN_KEEP_WITHIN
 from tests.support.changes import (
     KINDS,
     ChangeClient,
@@ -26,17 +31,21 @@ from tests.support.changes import (
     replace_links,
     ssh_command,
     wait_for_no_process_left,
+    watchers_in,
 )
 from tests.support.kills import kill_matrix
 from tests.support.namespaces import Namespace, why_no_namespaces
-from tests.support.probe import Probe, is_alive, wait_until
+from tests.support.probe import TEST_TIMEOUT, Probe, is_alive, wait_until
 from tests.support.sshd import Sshd, why_no_sshd
 
 STAGES = ("requested", "applying", "half", "applied", "keep", "undo", "undoing")
 PROCESSES = ("client", "probe", "guard", "guard-by-sigterm")
 CONNECTIONS = ("ssh", "sshd-session")
+PAIRS = ("probe and guard", "probe and watcher", "guard and watcher")
+"""Killed at once: the third process rolls back."""
 RESCUES_KILLED = 3
 """Processes that are killed one after another: the guard, and those that roll back for it."""
+CGROUP_ROOTS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 PROBE_ARGUMENTS = ["--interval", "60", "--heartbeat", "60", "--allow-changes"]
 
 
@@ -222,3 +231,134 @@ def test_probe_ends_right_after_its_guard_was_killed(host: Host, *, stage: str, 
         close_stdin(change.probe)
         process.send_signal(signal.SIGCONT)
     host.check_final_state(stage, variant, "")
+
+
+def stop_and_kill(pids: Sequence[int]) -> None:
+    """Kill processes at once: none of them notices the end of another."""
+    for signal_number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal_number)
+
+
+@kill_matrix(STAGES, tuple(KINDS), victims=PAIRS)
+def test_two_processes_killed_at_once(host: Host, *, stage: str, kill: int, victim: str, variant: str) -> None:
+    with change_client(host.namespace) as change:
+        change.apply(KINDS[variant])
+        advance_to(change, stage, host)
+        found = {
+            "probe": [change.probe.process.pid],
+            "guard": guards_in(host.namespace),
+            "watcher": watchers_in(host.namespace),
+        }
+        stop_and_kill([pid for name in victim.split(" and ") for pid in found[name]])
+        reported = "" if "probe" in victim else change.wait_for_end()
+    host.check_final_state(stage, variant, reported)
+
+
+@pytest.mark.parametrize("stopped", ["guard", "watcher"])
+@pytest.mark.parametrize("stage", ["applied", "undoing"])
+def test_stopped_process_without_a_probe(host: Host, stopped: str, stage: str) -> None:
+    """One of guard and watcher is stopped, then the probe is killed: the other one rolls back."""
+    with change_client(host.namespace) as change:
+        change.apply(KINDS["several"])
+        change.wait_for("applied")
+        pids = guards_in(host.namespace) if stopped == "guard" else watchers_in(host.namespace)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        change.probe.process.kill()
+        wait_until(lambda: read_state(host.namespace) == host.old)
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    host.check_final_state("applied", "several", "")
+
+
+def test_all_processes_stopped_until_the_deadline_has_passed(host: Host) -> None:
+    """As when a virtual machine is paused and its clocks continue, or its control group is frozen."""
+    with change_client(host.namespace) as change:
+        change.apply(KINDS["several"], keep_within=MIN_KEEP_WITHIN)
+        deadline = change.wait_for("applied").deadline
+        assert deadline is not None
+        pids = [change.probe.process.pid, *guards_in(host.namespace), *watchers_in(host.namespace)]
+        assert len(pids) == 3
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: time.monotonic() > deadline)
+        assert read_state(host.namespace) != host.old
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        reported = change.wait_for_end()
+        assert reported == "undone"
+    host.check_final_state("applied", "several", reported)
+
+
+def test_stopped_watcher_does_not_delay_the_end_of_the_probe(host: Host) -> None:
+    with change_client(host.namespace) as change:
+        change.apply(KINDS["mtu"])
+        change.wait_for("applied")
+        (watcher,) = watchers_in(host.namespace)
+        os.kill(watcher, signal.SIGSTOP)
+        close_stdin(change.probe)
+        change.probe.process.wait(CLOSE_TIMEOUT - 1)
+        assert read_state(host.namespace) == host.old
+        os.kill(watcher, signal.SIGCONT)
+    host.check_final_state("applied", "mtu", "")
+
+
+@contextmanager
+def control_group(name: str) -> Iterator[Path]:
+    """A control group of version 2 that can be killed as a whole."""
+    root = next((one for one in CGROUP_ROOTS if (one / "cgroup.procs").exists()), None)
+    if root is None:
+        pytest.skip("no control groups of version 2")
+    folder = root / name
+    folder.mkdir()
+    try:
+        if not (folder / "cgroup.kill").exists():
+            pytest.skip("this kernel has no cgroup.kill")
+        yield folder
+    finally:
+        wait_until(lambda: not (folder / "cgroup.procs").read_text())
+        folder.rmdir()
+
+
+@contextmanager
+def change_client_with_control_groups(namespace: Namespace) -> Iterator[ChangeClient]:
+    """``ip netns exec`` mounts another /sys, without control groups."""
+    entered = ["nsenter", f"--net=/run/netns/{namespace.name}"]
+    with Probe(*PROBE_ARGUMENTS, prefix=entered) as probe:
+        yield ChangeClient(probe)
+
+
+@pytest.mark.parametrize("variant", ["mtu", "no address"])
+def test_control_group_of_the_session_is_killed(host: Host, variant: str) -> None:
+    """As by a login manager, or by the kernel when the group is out of memory (memory.oom.group)."""
+    group = control_group(f"{host.namespace.name}-session")
+    with group as folder, change_client_with_control_groups(host.namespace) as change:
+        (folder / "cgroup.procs").write_text(str(change.probe.process.pid))
+        change.apply(KINDS[variant])
+        change.wait_for("applied")
+        (folder / "cgroup.kill").write_text("1")
+        change.probe.process.wait(TEST_TIMEOUT)
+        wait_until(lambda: read_state(host.namespace) == host.old)
+    host.check_final_state("applied", variant, "")
+
+
+def may_refuse_oom_kill() -> bool:
+    """Lowering the score needs CAP_SYS_RESOURCE."""
+    words = ["sh", "-c", f"echo {OOM_SCORE_ADJ_MIN} > /proc/self/oom_score_adj"]
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not may_refuse_oom_kill(), reason="no CAP_SYS_RESOURCE")
+def test_kernel_does_not_choose_the_rollback_processes_when_memory_is_short(host: Host) -> None:
+    with change_client(host.namespace) as change:
+        change.apply(KINDS["mtu"])
+        change.wait_for("applied")
+        pids = guards_in(host.namespace) + watchers_in(host.namespace)
+        assert len(pids) == 2
+        scores = {Path(f"/proc/{pid}/oom_score_adj").read_text().strip() for pid in pids}
+        assert scores == {str(OOM_SCORE_ADJ_MIN)}
+        assert Path(f"/proc/{change.probe.process.pid}/oom_score_adj").read_text().strip() != str(OOM_SCORE_ADJ_MIN)
+    host.check_final_state("applied", "mtu", "")

@@ -8,10 +8,11 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 import pytest
 
-from tests.support.changes import ChangeClient, guards_in
+from tests.support.changes import ChangeClient, guards_in, watchers_in
 from tests.support.kills import kill_matrix
 from tests.support.managed_change import HostState, ip, read_host_state
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
@@ -24,7 +25,7 @@ GENERATED_PROFILE = "Wired connection 1"
 RENAMED = ["nmcli", "con", "mod", "id", GENERATED_PROFILE, "connection.id", NIC, "connection.interface-name", NIC]
 STATIC = ["ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24", "ipv6.method", "disabled"]
 ACTIONS = [[*RENAMED, *STATIC], ["nmcli", "con", "up", "id", NIC], ["ip", "link", "set", "dev", NIC, "mtu", "1400"]]
-VICTIMS = ("guard", "probe", "client", "networkmanager")
+VICTIMS = ("guard", "probe", "client", "networkmanager", "probe and guard")
 NM_DEVICE_STATE_PREPARE = 40
 """From here on a profile is active or being activated."""
 
@@ -161,6 +162,11 @@ def test_killed_before_keep(
             assert change.wait_for_end() == "undone"
         elif victim == "probe":
             change.probe.process.kill()
+        elif victim == "probe and guard":
+            pids = [change.probe.process.pid, *guards_in(manager.namespace)[:1]]
+            for signal_number in (signal.SIGSTOP, signal.SIGKILL):
+                for pid in pids:
+                    os.kill(pid, signal_number)
         elif victim == "client":
             assert change.probe.process.stdin is not None
             change.probe.process.stdin.close()
@@ -169,7 +175,7 @@ def test_killed_before_keep(
             manager.start()
             change.request("undo")
             assert change.wait_for_end() == "undone"
-    wait_until(lambda: not guards_in(manager.namespace), 90.0)
+    wait_until(lambda: not (guards_in(manager.namespace) or watchers_in(manager.namespace)), 90.0)
     assert read_managed_state(manager) == old
 
 
@@ -268,7 +274,9 @@ def test_keep() -> None:
             assert change.wait_for_end() == "kept"
         wait_until(lambda: not guards_in(manager.namespace))
         now = read_managed_state(manager)
-        assert now == applied and list(now[0].files) and now[0].addresses[NIC] == ["192.0.2.9/24"]
+        kept = replace(applied[0], files=now[0].files), applied[1]
+        assert now == kept and now[0].addresses[NIC] == ["192.0.2.9/24"]
+        assert list(now[0].files) == [f"/etc/NetworkManager/system-connections/{NIC}.nmconnection"]
 
 
 def test_unknown_profile(manager: PrivateNetworkManager) -> None:

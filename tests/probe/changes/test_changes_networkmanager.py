@@ -229,9 +229,51 @@ def test_keep(name: str) -> None:
     with prepared_networkmanager(CASES[name]) as manager, Change(manager, *CASES[name].actions) as change:
         assert (change.begin(), change.do(), change.step("record_applied")) == ("", "", "")
         changed = read_host_state(manager, NIC)
-        assert (change.step("keep"), read_host_state(manager, NIC)) == ("", changed)
+        assert change.step("keep") == ""
+        kept = read_host_state(manager, NIC)
+        assert kept == stored(changed, kept)
         with Change(manager, ("nmcli", "dev", "reapply", NIC)) as another:
-            assert (another.begin(), another.step("undo"), read_host_state(manager, NIC)) == ("", "", changed)
+            assert (another.begin(), another.step("undo"), read_host_state(manager, NIC)) == ("", "", kept)
+
+
+def stored(changed: HostState, kept: HostState) -> HostState:
+    """The state of a change once its profiles are on disk: the same but for their files, of which none of a profile
+    that the change has set is left in memory."""
+    assert set(on_disk(kept)) >= set(on_disk(changed))
+    names = {path.rpartition("/")[2] for path in on_disk(kept)}
+    in_memory = [path for path in kept.files if path.startswith("/run/")]
+    assert not [path for path in in_memory if path.rpartition("/")[2] in names]
+    return replace(changed, files=kept.files)
+
+
+def on_disk(state: HostState) -> dict[str, str]:
+    """The profile files that a reboot leaves."""
+    return {path: text for path, text in state.files.items() if path.startswith("/etc/")}
+
+
+def reboot(manager: PrivateNetworkManager) -> None:
+    """What is in memory is gone."""
+    manager.stop()
+    manager.shell("rm -rf /run/NetworkManager/*")
+    manager.namespace.run(["ip", "address", "flush", "dev", NIC])
+    manager.start()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_profiles_on_disk_are_the_old_ones_until_the_change_is_kept(name: str) -> None:
+    """If the machine ends before that, the next boot has the profiles of before; after that, the new ones."""
+    with prepared_networkmanager(CASES[name]) as manager, Change(manager, *CASES[name].actions) as change:
+        before = read_host_state(manager, NIC)
+        assert (change.begin(), change.do(), change.step("record_applied")) == ("", "", "")
+        assert on_disk(read_host_state(manager, NIC)) == on_disk(before)
+        reboot(manager)
+        again = state_after_restart(manager)
+        assert (again.profiles.keys(), on_disk(again)) == (before.profiles.keys(), on_disk(before))
+    with prepared_networkmanager(CASES[name]) as manager, Change(manager, *CASES[name].actions) as change:
+        assert (change.begin(), change.do(), change.step("record_applied"), change.step("keep")) == ("", "", "", "")
+        kept = read_host_state(manager, NIC)
+        reboot(manager)
+        assert on_disk(state_after_restart(manager)) == on_disk(kept)
 
 
 @pytest.mark.parametrize(
@@ -642,7 +684,9 @@ def test_killed_and_kept(hosts: Hosts, stage: str, kill: int, variant: str) -> N
         else:
             with killer:
                 error = change.step("keep")
-        assert (error, state_after_restart(manager)) == ("", changed)
+        assert error == ""
+        kept = state_after_restart(manager)
+        assert kept == stored(changed, kept)
         assert (change.step("undo"), state_after_restart(manager)) == ("", host.before)
 
 
@@ -657,7 +701,9 @@ def test_keep_after_networkmanager_restarts_with_another_profile() -> None:
         manager.namespace.run(["ip", "address", "flush", "dev", NIC])
         manager.start()
         assert state_after_restart(manager).active != changed.active
-        assert (change.step("keep"), read_host_state(manager, NIC)) == ("", changed)
+        assert change.step("keep") == ""
+        kept = read_host_state(manager, NIC)
+        assert kept == stored(changed, kept)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from base64 import b64encode
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.changes.link_addresses import parse_addresses, parse_routes
 from nictop.probe.changes.networkmanager.files import (
     NetworkManagerPaths,
     copies_of,
@@ -132,28 +130,6 @@ JSON = st.recursive(
 )
 
 
-@given(JSON)
-def test_any_json_of_ip_is_parsed(value: object) -> None:
-    text = json.dumps(value).encode()
-    addresses, mtu = parse_addresses(text)
-    assert isinstance(mtu, int) and all(isinstance(one, str) for one in addresses)
-    assert all(isinstance(word, str) for words in parse_routes("-4", text) for word in words)
-
-
-def test_permanent_addresses_and_routes() -> None:
-    shown = b"""[{"ifname": "x", "mtu": 1500, "addr_info": [
-        {"local": "192.0.2.1", "prefixlen": 24, "scope": "global"},
-        {"local": "192.0.2.2", "prefixlen": 24, "scope": "global", "dynamic": true},
-        {"local": "fe80::1", "prefixlen": 64, "scope": "link"}]}]"""
-    assert parse_addresses(shown) == (("192.0.2.1/24",), 1500)
-    listed = b"""[{"dst": "default", "gateway": "192.0.2.254", "protocol": "static", "metric": 100},
-        {"dst": "192.0.2.0/24", "protocol": "kernel"}, {"type": "blackhole", "dst": "198.51.100.0/24"}]"""
-    assert parse_routes("-4", listed) == [
-        ("-4", "default", "via", "192.0.2.254", "metric", "100"),
-        ("-4", "blackhole", "198.51.100.0/24"),
-    ]
-
-
 SETTINGS = st.dictionaries(
     st.sampled_from(["connection", "ipv4", "802-1x"]),
     st.dictionaries(
@@ -210,8 +186,8 @@ NOW = NmState(
         (["con up u2"], AffectedProfiles(("b",), ("u2",), ())),
         (["con up free"], AffectedProfiles(("b",), ("u2", "u5"), ())),
         (["dev reapply a"], AffectedProfiles(("a", "a.5", "port"), ("u1", "u3", "u4"), ())),
-        (["con mod two connection.interface-name port"], AffectedProfiles(("b", "port"), ("u2", "u4"), ())),
-        (["con mod two connection.id new", "con up new"], AffectedProfiles(("b",), ("u2",), ())),
+        (["con mod two connection.interface-name port"], AffectedProfiles(("b", "port"), ("u2", "u4"), (), ("u2",))),
+        (["con mod two connection.id new", "con up new"], AffectedProfiles(("b",), ("u2",), (), ("u2",))),
         (["con add type ethernet ifname b con-name n", "con up n"], AffectedProfiles(("b",), ("u2",), ("n",))),
         (["con add type ethernet ifname gone con-name n"], AffectedProfiles((), (), ("n",))),
     ],

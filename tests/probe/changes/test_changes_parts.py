@@ -306,8 +306,8 @@ def test_arguments_reach_a_program_unchanged(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("PATH", "/nowhere")
     name = 'it\'s "mine" $(touch x) `y` ; & | *'
     apply.apply_operation(parse_action(["nmcli", "con", "mod", "id", name, "ipv4.method", "auto"]), Roots(), {})
-    words, variables = output_file.read_text().splitlines()[:8], output_file.read_text().splitlines()[8:]
-    assert words == ["--wait", "60", "con", "mod", "id", name, "ipv4.method", "auto"]
+    words, variables = output_file.read_text().splitlines()[:9], output_file.read_text().splitlines()[9:]
+    assert words == ["--wait", "60", "con", "mod", "--temporary", "id", name, "ipv4.method", "auto"]
     assert {line.partition("=")[0] for line in variables} <= {"LC_ALL", "PATH", "PWD", "_", "SHLVL", "OLDPWD"}
 
 
@@ -345,12 +345,40 @@ def test_program_is_killed_when_the_change_is_rolled_back(tmp_path: Path, monkey
     wait_until(lambda: not is_alive(int(pid.read_text())))
 
 
+# ------------------------------------------------------------------------------------------- clocks
+
+WALL_CLOCK_NAMES = {"time.time", "time.time_ns", "time.localtime", "time.gmtime", "time.ctime", "time.CLOCK_REALTIME"}
+CHANGE_SOURCES = [path for folder in ("changes", "plan") for path in (ROOT / "nictop/probe" / folder).rglob("*.py")]
+
+
+def wall_clock_uses(source: str) -> list[str]:
+    """Names in the source that read the time of day, and imports of datetime."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in WALL_CLOCK_NAMES:
+            found.append(ast.unparse(node))
+        elif isinstance(node, ast.ImportFrom) and node.module in ("time", "datetime"):
+            found += [f"{node.module}.{one.name}" for one in node.names]
+        elif isinstance(node, ast.Import):
+            found += [one.name for one in node.names if one.name == "datetime"]
+    return found
+
+
+def test_a_step_of_the_time_of_day_has_no_effect_on_a_change() -> None:
+    """Nothing that makes or undoes a change reads it: deadlines are those of CLOCK_MONOTONIC."""
+    uses = {str(path): wall_clock_uses(path.read_text()) for path in CHANGE_SOURCES}
+    assert len(uses) > 20 and not any(uses.values()), uses
+    assert wall_clock_uses("import time\nfrom time import time\ntime.time()\nimport datetime") == [
+        *("time.time", "datetime", "time.time")
+    ]
+
+
 # ------------------------------------------------------------------------------------------- the guard's process
 
 
 def test_detached_process(tmp_path: Path) -> None:
     """It is no child, inherits no descriptors, has left the control group, and sees the end of its pipe."""
-    for hierarchy in ("", "systemd"):
+    for hierarchy in ("", "systemd", "pids"):
         (tmp_path / "fs/cgroup" / hierarchy).mkdir(parents=True, exist_ok=True)
         (tmp_path / "fs/cgroup" / hierarchy / "cgroup.procs").write_text("")
     code = f"""
@@ -381,7 +409,7 @@ except ChildProcessError:
     assert len(descriptors) == 5 and descriptors[:3] == [0, 1, 2]
     assert (over, no_child) == ("over", "no child")
     wait_until(lambda: not is_alive(its_pid))
-    assert [(tmp_path / "fs/cgroup" / one / "cgroup.procs").read_text() for one in ("", "systemd")] == ["0", "0"]
+    assert [(tmp_path / "fs/cgroup" / one / "cgroup.procs").read_text() for one in ("", "systemd", "pids")] == ["0"] * 3
 
 
 def test_dropped_line_does_not_corrupt_the_next() -> None:

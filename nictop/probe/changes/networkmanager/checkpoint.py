@@ -7,6 +7,9 @@ profiles to disk that were in memory only. `Checkpoint` therefore also has the f
 settings with secrets (for profiles that are not keyfiles), the active profile of each device, and the addresses. It is
 plain data (``json.dumps(checkpoint, default=vars)``, back with `Checkpoint.from_json`), contains secrets, and must not
 leave the host.
+
+Actions change and add profiles in memory only (`apply.unsaved_words`); `keep` writes them to disk, so that a machine
+that ends before it boots with the old ones.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from nictop.probe.changes.networkmanager.files import (
     restore_files,
     restore_no_auto_default,
 )
-from nictop.probe.changes.networkmanager.settings import ProfileCopy, copy_profile, restore_settings
+from nictop.probe.changes.networkmanager.settings import ProfileCopy, copy_profile, restore_settings, store_profiles
 from nictop.probe.inventory.managers.networkmanager import ROOT, SERVICE
 from nictop.probe.kernel import dbus_wire as bus
 from nictop.probe.plan.grammar.operation import Operation
@@ -213,22 +216,30 @@ def record_applied(checkpoint: Checkpoint, keep_within: float | None = None) -> 
 def keep(checkpoint: Checkpoint, limit: float = UNDO_TIMEOUT) -> str:
     """Empty: the change is kept. Else a sentence why it could not be kept; it must be undone then."""
 
+    affected = checkpoint.affected
+
+    def store(client: NmClient) -> str:
+        return store_profiles(client, checkpoint.known, affected.added, affected.modified)
+
     def confirm(client: NmClient, end: float) -> str:
         now = read_nm_state(client)
         if now.owner == checkpoint.owner:
             if not checkpoint.path:
-                return ""
+                return store(client)
             answer = client.request(ROOT, SERVICE, "CheckpointDestroy", "o", checkpoint.path)
-            return "" if answer.error is None else "NetworkManager rolled the change back"
+            if answer.error is not None:
+                return "NetworkManager rolled the change back"
+            return store(client)
         if checkpoint.targets_after is None:
             return "NetworkManager was restarted during the change"
-        return apply_targets(client, checkpoint.targets_after, checkpoint.links_after, end)
+        problem = apply_targets(client, checkpoint.targets_after, checkpoint.links_after, end)
+        return problem or store(client)
 
     finished, problem = retry(confirm, checkpoint, limit)
     if finished or problem:
         return problem
-    if checkpoint.targets_after is None:
-        return "NetworkManager is not running"
+    if checkpoint.targets_after is None or affected.added or affected.modified:
+        return "NetworkManager is not running, so that no profile can be stored"
     return restore_links_directly(checkpoint.links_after)  # its profiles are the new ones, and so must be the links
 
 

@@ -90,6 +90,19 @@ def restore_settings(
     return problems
 
 
+def store_profiles(client: NmClient, known: Collection[str], added: Collection[str], modified: Collection[str]) -> str:
+    """Write the profiles that a change has added or modified to disk (Settings.Connection.Save). Empty, or a sentence
+    about refusals. Raises what `NmClient` does."""
+    problems = []
+    for profile in read_nm_state(client).profiles.values():
+        if profile.uuid not in modified and (profile.id not in added or profile.uuid in known):
+            continue
+        answer = client.request(profile.path, PROFILE_INTERFACE, "Save")
+        if answer.error is not None:
+            problems.append(f"profile {profile.id} not stored: {answer.text or answer.error}")
+    return "; ".join(problems)
+
+
 def restore_profile(client: NmClient, copy: ProfileCopy, now: NmState) -> str:
     """Empty, or why NetworkManager refused it."""
     settings = unpacked(copy.settings)

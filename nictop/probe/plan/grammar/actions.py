@@ -57,6 +57,15 @@ VF_CHOICES: dict[str, tuple[str, ...]] = {
 """Attribute of a VF → its values."""
 VF_MAXIMA = {"vlan": 4094, "qos": 7, "max_tx_rate": 0xFFFFFFFF, "min_tx_rate": 0xFFFFFFFF}
 """Numeric attribute of a VF → its largest value."""
+ADDRESS_OPTIONS = {
+    "broadcast": re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}", re.ASCII),
+    "label": re.compile(r"(?!-)[^\s/\x00-\x20\x7f]{1,15}"),
+    "scope": re.compile(r"[0-9]{1,3}", re.ASCII),
+    "metric": re.compile(r"[0-9]{1,10}", re.ASCII),
+}
+"""Option of ``ip address add`` in an undo → its values."""
+ADDRESS_FLAGS = {"nodad": 0x02, "noprefixroute": 0x200}
+"""Word of ``ip address add`` in an undo → IFA_F_*."""
 MAX_FLOW_ENTRIES = 1 << 20
 """Entries of a receive flow steering table. The kernel accepts 512 times as many, which would use gigabytes."""
 MIN_MTU, MAX_MTU = 68, 65535
@@ -132,7 +141,7 @@ def parse_ip(words: list[str], undoing: bool) -> Operation:
         rest = words[3:] if words[2:3] == ["dev"] else words[2:]
         if len(rest) >= 2:
             return parse_link_set(link_name(rest[0]), rest[1:], undoing)
-    elif words[:1] in (["address"], ["addr"]) and len(words) == 5 and words[1] in ("add", "del") and words[3] == "dev":
+    elif words[:1] in (["address"], ["addr"]) and len(words) >= 5 and words[1] in ("add", "del") and words[3] == "dev":
         try:
             address = ipaddress.ip_interface(words[2])
         except ValueError:
@@ -142,8 +151,31 @@ def parse_ip(words: list[str], undoing: bool) -> Operation:
         name, text = link_name(words[4]), address.with_prefixlen
         kind: Kind = "address add" if words[1] == "add" else "address del"
         state = "present" if words[1] == "add" else "absent"
-        return Operation(kind, ("ip", "address", words[1], text, "dev", name), name, ((text, state),), name)
+        run = (
+            "ip",
+            "address",
+            words[1],
+            text,
+            "dev",
+            name,
+            *address_options(words[5:], undoing and state == "present"),
+        )
+        return Operation(kind, run, name, ((text, state),), name)
     raise ValueError("ip: only ip link set (mtu, up, vf, type) and ip address (add, del) are allowed")
+
+
+def address_options(words: list[str], allowed: bool) -> tuple[str, ...]:
+    """The words after ``ip address add ADDRESS/LENGTH dev NAME``, in an undo: what the address had. Raises
+    ValueError."""
+    flags = [word for word in ADDRESS_FLAGS if word in words]
+    rest = [word for word in words if word not in ADDRESS_FLAGS]
+    if words and not allowed:
+        raise ValueError("ip address: only an address and dev NAME are allowed")
+    found = dict(pairs(rest, "ip address add")) if rest else {}
+    for key, value in found.items():
+        if key not in ADDRESS_OPTIONS or not ADDRESS_OPTIONS[key].fullmatch(value):
+            raise ValueError(f"ip address add: only {', '.join((*ADDRESS_OPTIONS, *ADDRESS_FLAGS))} are allowed")
+    return (*(word for pair in found.items() for word in pair), *flags)
 
 
 def parse_link_set(name: str, words: list[str], undoing: bool) -> Operation:

@@ -18,11 +18,13 @@ ANY_INTERFACE = ("*", "")
 
 @dataclass(frozen=True)
 class AffectedProfiles:
-    """Interface names, UUIDs of profiles, and names of profiles that the change adds."""
+    """Interface names, UUIDs of profiles, and names of profiles that the change adds. `modified`: UUIDs of those whose
+    settings it changes."""
 
     interfaces: tuple[str, ...]
     uuids: tuple[str, ...]
     added: tuple[str, ...]
+    modified: tuple[str, ...] = ()
 
 
 def affected_profiles(operations: Iterable[Operation], now: NmState) -> tuple[AffectedProfiles | None, str]:
@@ -31,6 +33,7 @@ def affected_profiles(operations: Iterable[Operation], now: NmState) -> tuple[Af
     interfaces: set[str] = set()
     uuids: set[str] = set()
     added: list[str] = []
+    modified: dict[str, None] = {}
     names: dict[str, str] = {}
     for operation in operations:
         if not operation.uses_networkmanager:
@@ -47,12 +50,14 @@ def affected_profiles(operations: Iterable[Operation], now: NmState) -> tuple[Af
         if len(found) != 1:
             return None, f"{len(found) or 'no'} NetworkManager profiles have the name {operation.profile}"
         uuids.add(found[0].uuid)
+        if operation.kind == "profile modify":
+            modified[found[0].uuid] = None
         interfaces |= possible_interfaces(found[0], now)
         if "connection.id" in settings:
             names[settings["connection.id"]] = found[0].uuid
     known = sorted(with_upper_devices(interfaces & now.devices.keys(), now.devices))
     uuids |= {now.current_profile(now.devices[name]) for name in known} - {""}
-    return AffectedProfiles(tuple(known), tuple(sorted(uuids)), tuple(added)), ""
+    return AffectedProfiles(tuple(known), tuple(sorted(uuids)), tuple(added), tuple(modified)), ""
 
 
 def possible_interfaces(profile: BusProfile, now: NmState) -> set[str]:
