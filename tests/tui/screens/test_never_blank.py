@@ -14,6 +14,7 @@ from nictop.cli.commands.demo import DEMO_FILE, DEMO_NIC, DEMO_START_SECONDS
 from nictop.errors import NictopError
 from nictop.hosts.specification import Host
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.replay.run import RecordedRun
 from nictop.report.runs.points import set_up_points
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun
@@ -24,6 +25,7 @@ from nictop.tui.controllers.traffic import FinishedExperiment
 from nictop.tui.screens.replay.run import RecordedRunScreen
 from nictop.tui.screens.traffic.results import StoredRunScreen
 from nictop.tui.screens.traffic.run import RunScreen
+from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.traffic.results_list import ResultGroup
 from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
 from tests.support.screen import NARROW, Screen, live_screen, wait_until
@@ -86,6 +88,50 @@ async def test_every_view_of_the_demo_has_content_over_two_loops() -> None:
                     assert is_filled(rows), "\n".join([f"view {key}, second {second}:", *screen.drawn()])
                 await pass_second(screen)
             assert screen.replay.playback.now() < recording.end - DEMO_START_SECONDS
+
+
+@pytest.mark.parametrize("size", [NARROW, (60, 20)], ids=["80x24", "60x20"])
+async def test_every_row_of_the_devices_fills_the_views_of_one_interface(size: tuple[int, int]) -> None:
+    """Also a row that is no interface: its members, and what can be chosen instead of it."""
+    with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
+        async with screen_with_replay(path, size, start=DEMO_START_SECONDS, loop=True, nic=DEMO_NIC) as screen:
+            await screen.seek(screen.replay.runs[0].begin + 5)
+            table = screen.app.screen.query_one(DeviceTable)
+            keys: set[str] = set()
+            await screen.press("1", "home")
+            for _ in range(len(table._rows)):
+                for opened in (["2"], ["3"], ["1"], ["enter"], ["enter"]):
+                    await screen.press(*opened)
+                    rows = body(screen)
+                    chosen = table.chosen
+                    assert chosen is not None
+                    keys.add(chosen.key)
+                    is_short = chosen.kind == "group" and opened == ["enter"]  # all of its members, however few
+                    said = says_something(rows) and "lo " in "".join(rows) if is_short else is_filled(rows)
+                    assert said, "\n".join([f"{chosen.key} {opened}:", *screen.drawn()])
+                await screen.press("escape", "escape", "1", "down")
+            assert {"group:virtual"} <= keys and len(keys) == len(table._rows)
+
+
+async def test_the_first_frame_of_a_recorded_test_says_that_the_recording_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Reading it takes seconds on a busy machine."""
+    reads = asyncio.Event()
+
+    async def advance(self: RecordedRun, now: float) -> None:
+        await reads.wait()
+
+    monkeypatch.setattr(RecordedRun, "advance", advance)
+    with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
+        async with screen_with_replay(path, NARROW, start=DEMO_START_SECONDS, nic=DEMO_NIC) as screen:
+            await screen.press("6")
+            await wait_until(screen, lambda: isinstance(screen.app.screen, RecordedRunScreen))
+            await screen.settle()
+            text = " ".join(" ".join(body(screen)).split())
+            assert "Test 1 of 2 (client alma-load-001, server alma-load-002)" in text
+            assert "Reading the recording up to this time…" in text and "started" not in text
+            reads.set()
 
 
 async def test_the_view_of_tests_has_content_while_the_demo_plays_around_it() -> None:

@@ -44,6 +44,7 @@ from nictop.tui.widgets.cpu.nic_view import (
     NicView,
     beside,
     driver_text,
+    interface_lines,
     minute_chart,
     nic_line,
     no_link_text,
@@ -334,6 +335,7 @@ class QueueView(NicView[QueueKey]):
         return [
             nic_line(None, (), self._cells, self.glyphs),
             *(waiting or [((f" {self.glyphs.encode(no_link_text(snapshot))}", "dim"),)]),
+            *interface_lines(snapshot, self._cells, self.glyphs),
         ]
 
     def first_choice(self) -> int:
