@@ -4,7 +4,7 @@ do."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from nictop.hosts.specification import Host
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.replay.run import RecordedRun
 from nictop.report.runs.points import set_up_points
+from nictop.rules import Finding
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.run.events import Stage
@@ -25,7 +26,9 @@ from nictop.tui.controllers.traffic import FinishedExperiment
 from nictop.tui.screens.replay.run import RecordedRunScreen
 from nictop.tui.screens.traffic.results import StoredRunScreen
 from nictop.tui.screens.traffic.run import RunScreen
+from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.devices.table import DeviceTable
+from nictop.tui.widgets.findings.view import FindingList
 from nictop.tui.widgets.traffic.results_list import ResultGroup
 from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
 from tests.support.screen import NARROW, Screen, live_screen, wait_until
@@ -34,6 +37,9 @@ from tests.traffic.runs import result
 VIEWS = ("614", "625", "637")
 """Views of each second in turn: the tests, which change most, in all of them."""
 LOOPS = 2
+LARGE = (200, 50)
+MAX_EMPTY_ROWS = 12
+"""Below each other, in the column of a list on a large screen."""
 FRAME_ROWS = 2
 """Above the body (tabs and hosts) and below it (worst finding and keys)."""
 BORDERS = frozenset(" ─│╭╮╰╯┤├")
@@ -271,3 +277,31 @@ async def test_a_stored_result_of_a_test_that_measured_nothing_says_why() -> Non
         await screen.settle()
         text = " ".join(" ".join(body(screen)).split())
         assert "Nothing was measured. Test failed: port 5201 of b refuses connections" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [("5", ("── alma-load-001 ens192", "Managed by    NetworkManager")), ("4", ("alma-load-001 ens224", "Driver"))],
+    ids=["hosts", "findings"],
+)
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+async def test_a_large_screen_gives_the_rows_of_a_short_list_to_what_is_chosen(
+    key: str, expected: Sequence[str], glyphs: Glyphs
+) -> None:
+    with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
+        async with screen_with_replay(path, LARGE, start=DEMO_START_SECONDS, nic=DEMO_NIC, glyphs=glyphs) as screen:
+            await screen.seek(screen.replay.runs[0].begin + 5)
+            await screen.press(key)
+            await screen.settle()
+            left = [row[: LARGE[0] * 2 // 5] for row in body(screen)]
+            assert empty_rows(left) < MAX_EMPTY_ROWS, "\n".join(screen.drawn())
+            text = "\n".join(left)
+            for part in expected:
+                assert glyphs.encode(part) in text, text
+            if key == "4":
+                await screen.press("down")
+                await screen.settle()
+                chosen = screen.app.screen.query_one(FindingList).chosen
+                assert isinstance(chosen, Finding) and chosen.subject != "ens224"
+                subject = screen.app.screen.query_one("#finding-subject", LineView)
+                assert subject.display and subject.border_title == f"{chosen.host} {chosen.subject}"

@@ -59,11 +59,11 @@ line of the NIC above the table, and one line below it."""
 DETAIL_ROWS, MAX_NOTE_ROWS = 4, 2
 NOT_RECORDED = """\
 No connections of this interface are recorded at this time.
-A host is asked for its connections only while they are shown: that costs it work for each of them. So a recording has \
-them of the moments in which somebody looked at them, and of that interface.
-To record them: nictop HOST, start the recording (r), open the interface (Enter) and its connections (Enter again), and \
-keep them on the screen.
-What is recorded of the interface itself is on the view before (Esc), its queues are on Queues, its interrupts on CPUs."""
+A host is asked for its connections only while they are shown: that costs it work for each of them. So a recording \
+has them of the moments in which somebody looked at them, and of that interface.
+To record them: nictop HOST, start the recording (r), open the interface (Enter) and its connections (Enter again), \
+and keep them on the screen.
+What is recorded of the interface itself is on the view before (Esc), its queues on Queues, its interrupts on CPUs."""
 MIN_TEXT_CELLS = 10
 MIN_CELLS_FOR_PEER = 100
 """From which on the column of the peer is as wide as its texts, before others follow."""

@@ -51,6 +51,11 @@ class OverviewTable(SortableTable[NicRow]):
         self.set_keys([f"{row.end.ifindex} {row.end.host}" for row in self._rows])
         self.redraw()
 
+    @property
+    def count(self) -> int:
+        """Lines below the titles."""
+        return max(1, len(self._rows))
+
     def choice_changed(self, index: int) -> None:
         self.post_message(self.Chosen())
 
