@@ -31,7 +31,8 @@ from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.findings.view import FindingList
 from nictop.tui.widgets.traffic.results_list import ResultGroup
 from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
-from tests.support.screen import NARROW, Screen, live_screen, wait_until
+from tests.support.screen import NARROW, Screen, live_screen, screen_with_hosts, wait_until
+from tests.support.stages import STAGES, items_of, recorded_hosts
 from tests.traffic.runs import result
 
 VIEWS = ("614", "625", "637")
@@ -305,3 +306,27 @@ async def test_a_large_screen_gives_the_rows_of_a_short_list_to_what_is_chosen(
                 assert isinstance(chosen, Finding) and chosen.subject != "ens224"
                 subject = screen.app.screen.query_one("#finding-subject", LineView)
                 assert subject.display and subject.border_title == f"{chosen.host} {chosen.subject}"
+
+
+LONG_HOSTS = tuple(f"a-host-with-a-very-long-name-of-sixty-characters-and-more-{number}.example" for number in "12")
+
+
+@pytest.mark.parametrize("size", [NARROW, (60, 20)], ids=["80x24", "60x20"])
+async def test_long_names_are_cut_with_an_ellipsis_and_stay_apart(size: tuple[int, int]) -> None:
+    """In lists, menus and titles; a title keeps what it is about."""
+    items = [items_of(name) for name in recorded_hosts()]
+    async with screen_with_hosts(*LONG_HOSTS, size=size) as (screen, hosts):
+        for name, stages in zip(LONG_HOSTS, items, strict=True):
+            hosts[name].send(*(one for stage in STAGES for one in stages[stage]))
+        await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
+        await screen.press("4")
+        cut = [row for row in body(screen) if row[:3].strip("▸ ") in ("▲", "✖", "·") and "more-" not in row]
+        shown = {row[3:].split()[0] for row in cut}
+        assert {"1.example", "2.example"} <= shown, "\n".join(screen.drawn())
+        await screen.press("5", "e")
+        rows = [row for row in screen.drawn() if "Reconnect" in row or "Remove" in row]
+        assert len(rows) == 2 and all("…" in row or "example" in row for row in rows), "\n".join(screen.drawn())
+        await screen.press("escape", "1", "e")
+        assert any("…: set up " in row or "example: set up " in row for row in screen.drawn()), "\n".join(
+            screen.drawn()
+        )

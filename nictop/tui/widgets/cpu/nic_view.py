@@ -35,10 +35,12 @@ def no_link_text(snapshot: Snapshot) -> str:
     return "No network interfaces" if snapshot.inventory is not None else "Interfaces: not read yet"
 
 
-def interface_lines(snapshot: Snapshot, cells: int, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
-    """Those that can be chosen, each with its driver, queues and rates, while none is."""
+def interface_lines(
+    snapshot: Snapshot, cells: int, glyphs: Glyphs = UNICODE, *, without: int | None = None
+) -> list[SpanLine]:
+    """Those that can be chosen, each with its rates, driver and queues. `without`: ifindex of the chosen one."""
     rates = snapshot.rates.links if snapshot.rates is not None else {}
-    links = [link for link in snapshot.links.values() if not link.flags & IFF_LOOPBACK]
+    links = [link for link in snapshot.links.values() if not link.flags & IFF_LOOPBACK and link.ifindex != without]
     names = max((width(glyphs.text(link.name)) for link in links), default=0)
     lines: list[SpanLine] = []
     for link in links:

@@ -128,7 +128,8 @@ class FindingList(ChoiceView):
         abouts = [entry.about for entry in entries if isinstance(entry.about, Finding)]
         text = self.glyphs.text
         names = {one.host for one in abouts} if several_hosts else set()
-        self._hosts = {name: name for name in names} if self.screen.has_class("-wide") else short_names(names)
+        are_whole = self.screen.has_class("-wide") and all(width(text(name)) <= MAX_HOST_CELLS for name in names)
+        self._hosts = {name: name for name in names} if are_whole else short_names(names)
         self._host_cells = min(max((width(text(name)) for name in self._hosts.values()), default=0), MAX_HOST_CELLS)
         subjects = (text(self._subject(one)) for one in abouts)
         self._subject_cells = min(max(map(width, subjects), default=0), MAX_SUBJECT_CELLS)
