@@ -323,7 +323,10 @@ async def test_long_names_are_cut_with_an_ellipsis_and_stay_apart(size: tuple[in
         cut = [row for row in body(screen) if row[:3].strip("▸ ") in ("▲", "✖", "·") and "more-" not in row]
         shown = {row[3:].split()[0] for row in cut}
         assert {"1.example", "2.example"} <= shown, "\n".join(screen.drawn())
-        await screen.press("5", "e")
+        await screen.press("5")
+        listed = [row for row in screen.drawn()[1:] if "more-" in row or "…1.example" in row or "…2.example" in row]
+        assert sum("…1.example" in row for row in listed) > 1 < sum("…2.example" in row for row in listed)
+        await screen.press("e")
         rows = [row for row in screen.drawn() if "Reconnect" in row or "Remove" in row]
         assert len(rows) == 2 and all("…" in row or "example" in row for row in rows), "\n".join(screen.drawn())
         await screen.press("escape", "1", "e")

@@ -55,7 +55,7 @@ RESULT_KINDS = ("event", "failed", "type", "goodput", "transactions", "under loa
 """Kinds of the sentences that say what came of the run."""
 FAILURE_KINDS = ("failed", "event")
 """Kinds of sentences that say why nothing was measured."""
-NOT_JUDGED_YET = ("held back", "not known yet: what limits a test is judged from all of it, when it has ended")
+NOT_JUDGED_YET = ("bottleneck", "not known yet: what limits a test is judged from all of it, when it has ended")
 """(kind, text) of the sentence while a run is measured and nothing else is said of it."""
 
 STYLES = {

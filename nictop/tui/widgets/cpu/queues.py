@@ -103,9 +103,10 @@ def draw_queues(
         return NicPage([*lines, one_line(NO_MATCHES.strip(), width, "dim"), *what_now], None, {}, None)
     if not rows:
         lines.append(one_line("no queues reported for this interface", width, "dim"))
-        others = interface_lines(snapshot, width, glyphs, without=link.ifindex)
-        title = [section_line("other interfaces", width)] if others else []
-        return NicPage([*lines, *what_now, *draw_others(plan, width), *title, *others], None, {}, None)
+        instead = interface_lines(snapshot, width, glyphs, without=link.ifindex)
+        if instead:
+            instead = [section_line("other interfaces", width), *instead]
+        return NicPage([*lines, *what_now, *draw_others(plan, width), *instead], None, {}, None)
     index = next((number for number, row in enumerate(rows) if row.queue == selected), 0)
     chosen = rows[index]
     two = len(rows) > MAX_SINGLE_COLUMN_QUEUES and width >= WIDE_CELLS

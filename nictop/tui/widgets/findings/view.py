@@ -4,8 +4,7 @@ checks, and findings that are resolved. The sizes of both parts do not depend on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -17,6 +16,7 @@ from textual.widgets import Input
 
 from nictop.model.facts import fit, width, wrap
 from nictop.model.snapshot import BEFORE_CHANGE, Snapshot
+from nictop.model.text.names import short_names
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.wording import SEVERITY_LABELS, checks_text, passed_texts, severity_counts_text, subject_text
@@ -48,16 +48,6 @@ MINUTE_CHARACTERS = len("14:03")
 MIN_SUBJECT_COLUMN_ROWS = 38
 """Rows of the column of the list from which on its lower half has what is known of the chosen finding's interface."""
 FILTER_HINT = "filter: words of title, interface, host, severity or rule"
-
-
-def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Name → name without what all begin with, up to a separator: ``001`` and ``002`` of alma-load-001 and
-    alma-load-002."""
-    names = tuple(names)
-    same = takewhile(lambda column: len(set(column)) == 1, zip(*names, strict=False))
-    prefix = "".join(column[0] for column in same) if len(names) > 1 else ""
-    start = max(prefix.rfind(separator) for separator in "-._") + 1
-    return {name: name[start:] or name for name in names}
 
 
 def fix_index(fixes: Sequence[Fix], chosen: Fix | None) -> int:

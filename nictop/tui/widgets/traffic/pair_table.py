@@ -123,9 +123,9 @@ class OfferTable(ChoiceView):
         if not self._rows:
             cells = max(10, self.scrollable_content_region.width - 2)
             texts = [part for line in self._empty for part in wrap(self.glyphs.encode(line), cells)]
-            rows = max(1, self.size.height - self.gutter.height)
-            if len(texts) > rows:
-                texts = [*texts[: rows - 1], fit(f"{texts[rows - 1]} …", cells)]
+            room = max(1, self.size.height - self.gutter.height)
+            if len(texts) > room:
+                texts = [*texts[: room - 1], fit(f"{texts[room - 1]} …", cells)]
             self.show_lines([((f" {self.glyphs.encode(part)}", ""),) for part in texts])
             return
         rows = self._rows

@@ -61,6 +61,7 @@ async def test_a_running_test_says_that_its_bottleneck_is_not_known_yet(monkeypa
         traffic = screen.nictop.traffic
         live = traffic._live = LiveRun(PLAN, {})
         measure(live, 1.5, 302e6)
+        traffic.publish()
         screen.app.push_screen(RunScreen())
         await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
         await screen.settle()
