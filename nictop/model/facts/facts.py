@@ -45,8 +45,9 @@ from nictop.model.text.words import (
     is_esxi,
     is_virtual,
     on_off,
+    state_text,
 )
-from nictop.probe.records import NOT_OFFERED_BY_ESXI, VF_COUNTERS, PciFunction, Unreadable
+from nictop.probe.records import NOT_OFFERED_BY_ESXI, VF_COUNTERS, Link, PciFunction, Unreadable
 
 if TYPE_CHECKING:
     from nictop.model.devices.tree import Row
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
 LINK_OF_FAILURE = re.compile(r"ifindex ([0-9]{1,10}):")
 """Begins the detail of counters that could not be read of one link (`nictop.probe.counters.reader`)."""
 
+MAX_MEMBERS = 40
+"""Listed interfaces of a group."""
 EXPERIMENTAL_ESXI = "experimental: not tested on a real ESXi host"
 
 
@@ -92,7 +95,18 @@ def _group_sections(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     else:
         members = [link for link in snapshot.links.values() if is_virtual(link)]
         text = "interfaces without a device: bridge, veth, tap, tunnel, VLAN, lo"
-    return section("Interfaces", [Fact("Number", str(len(members))), Fact("Note", text, "dim")])
+    facts = [Fact("Number", str(len(members))), Fact("Note", text, "dim")]
+    listed = [Fact(link.name, _member_text(link)) for link in members[:MAX_MEMBERS]]
+    if members[MAX_MEMBERS:]:
+        listed.append(Fact("", f"{len(members) - MAX_MEMBERS} more", "dim"))
+    return section("Interfaces", [*facts, *listed])
+
+
+def _member_text(link: Link) -> str:
+    """``up · bridge · MTU 1500 · 10.0.0.1/24``: what is known of it."""
+    addresses = [f"{one.address}/{one.prefix_length}" for one in link.addresses]
+    mtu = f"MTU {link.mtu}" if link.mtu else ""
+    return " · ".join(filter(None, (state_text(link)[0], link.kind or "", mtu, *addresses)))
 
 
 def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:

@@ -307,7 +307,7 @@ async def test_help_and_quit_are_never_cut_and_hints_are_whole(size: tuple[int, 
             row = screen.drawn()[-1]
             assert row.endswith(ENDING), key
             footer = screen.app.screen.query_one(KeyFooter)
-            shown = [footer.hints[index] for _, index in footer.placed()]
+            shown = [footer.shown_at(column, index) for column, index in footer.placed()]
             assert len(shown) <= 10
             for hint in shown:
                 assert f" {hint.display} {hint.label} " in row

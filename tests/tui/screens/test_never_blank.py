@@ -4,7 +4,7 @@ do."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -14,7 +14,9 @@ from nictop.cli.commands.demo import DEMO_FILE, DEMO_NIC, DEMO_START_SECONDS
 from nictop.errors import NictopError
 from nictop.hosts.specification import Host
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.replay.run import RecordedRun
 from nictop.report.runs.points import set_up_points
+from nictop.rules import Finding
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.run.events import Stage
@@ -24,14 +26,21 @@ from nictop.tui.controllers.traffic import FinishedExperiment
 from nictop.tui.screens.replay.run import RecordedRunScreen
 from nictop.tui.screens.traffic.results import StoredRunScreen
 from nictop.tui.screens.traffic.run import RunScreen
+from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.devices.table import DeviceTable
+from nictop.tui.widgets.findings.view import FindingList
 from nictop.tui.widgets.traffic.results_list import ResultGroup
 from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
-from tests.support.screen import NARROW, Screen, live_screen, wait_until
+from tests.support.screen import NARROW, Screen, live_screen, screen_with_hosts, wait_until
+from tests.support.stages import STAGES, items_of, recorded_hosts
 from tests.traffic.runs import result
 
 VIEWS = ("614", "625", "637")
 """Views of each second in turn: the tests, which change most, in all of them."""
 LOOPS = 2
+LARGE = (200, 50)
+MAX_EMPTY_ROWS = 12
+"""Below each other, in the column of a list on a large screen."""
 FRAME_ROWS = 2
 """Above the body (tabs and hosts) and below it (worst finding and keys)."""
 BORDERS = frozenset(" ─│╭╮╰╯┤├")
@@ -86,6 +95,50 @@ async def test_every_view_of_the_demo_has_content_over_two_loops() -> None:
                     assert is_filled(rows), "\n".join([f"view {key}, second {second}:", *screen.drawn()])
                 await pass_second(screen)
             assert screen.replay.playback.now() < recording.end - DEMO_START_SECONDS
+
+
+@pytest.mark.parametrize("size", [NARROW, (60, 20)], ids=["80x24", "60x20"])
+async def test_every_row_of_the_devices_fills_the_views_of_one_interface(size: tuple[int, int]) -> None:
+    """Also a row that is no interface: its members, and what can be chosen instead of it."""
+    with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
+        async with screen_with_replay(path, size, start=DEMO_START_SECONDS, loop=True, nic=DEMO_NIC) as screen:
+            await screen.seek(screen.replay.runs[0].begin + 5)
+            table = screen.app.screen.query_one(DeviceTable)
+            keys: set[str] = set()
+            await screen.press("1", "home")
+            for _ in range(len(table._rows)):
+                for opened in (["2"], ["3"], ["1"], ["enter"], ["enter"]):
+                    await screen.press(*opened)
+                    rows = body(screen)
+                    chosen = table.chosen
+                    assert chosen is not None
+                    keys.add(chosen.key)
+                    is_short = chosen.kind == "group" and opened == ["enter"]  # all of its members, however few
+                    said = says_something(rows) and "lo " in "".join(rows) if is_short else is_filled(rows)
+                    assert said, "\n".join([f"{chosen.key} {opened}:", *screen.drawn()])
+                await screen.press("escape", "escape", "1", "down")
+            assert {"group:virtual"} <= keys and len(keys) == len(table._rows)
+
+
+async def test_the_first_frame_of_a_recorded_test_says_that_the_recording_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Reading it takes seconds on a busy machine."""
+    reads = asyncio.Event()
+
+    async def advance(self: RecordedRun, now: float) -> None:
+        await reads.wait()
+
+    monkeypatch.setattr(RecordedRun, "advance", advance)
+    with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
+        async with screen_with_replay(path, NARROW, start=DEMO_START_SECONDS, nic=DEMO_NIC) as screen:
+            await screen.press("6")
+            await wait_until(screen, lambda: isinstance(screen.app.screen, RecordedRunScreen))
+            await screen.settle()
+            text = " ".join(" ".join(body(screen)).split())
+            assert "Test 1 of 2 (client alma-load-001, server alma-load-002)" in text
+            assert "Reading the recording up to this time…" in text and "started" not in text
+            reads.set()
 
 
 async def test_the_view_of_tests_has_content_while_the_demo_plays_around_it() -> None:
@@ -225,3 +278,58 @@ async def test_a_stored_result_of_a_test_that_measured_nothing_says_why() -> Non
         await screen.settle()
         text = " ".join(" ".join(body(screen)).split())
         assert "Nothing was measured. Test failed: port 5201 of b refuses connections" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [("5", ("── alma-load-001 ens192", "Managed by    NetworkManager")), ("4", ("alma-load-001 ens224", "Driver"))],
+    ids=["hosts", "findings"],
+)
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+async def test_a_large_screen_gives_the_rows_of_a_short_list_to_what_is_chosen(
+    key: str, expected: Sequence[str], glyphs: Glyphs
+) -> None:
+    with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
+        async with screen_with_replay(path, LARGE, start=DEMO_START_SECONDS, nic=DEMO_NIC, glyphs=glyphs) as screen:
+            await screen.seek(screen.replay.runs[0].begin + 5)
+            await screen.press(key)
+            await screen.settle()
+            left = [row[: LARGE[0] * 2 // 5] for row in body(screen)]
+            assert empty_rows(left) < MAX_EMPTY_ROWS, "\n".join(screen.drawn())
+            text = "\n".join(left)
+            for part in expected:
+                assert glyphs.encode(part) in text, text
+            if key == "4":
+                await screen.press("down")
+                await screen.settle()
+                chosen = screen.app.screen.query_one(FindingList).chosen
+                assert isinstance(chosen, Finding) and chosen.subject != "ens224"
+                subject = screen.app.screen.query_one("#finding-subject", LineView)
+                assert subject.display and subject.border_title == f"{chosen.host} {chosen.subject}"
+
+
+LONG_HOSTS = tuple(f"a-host-with-a-very-long-name-of-sixty-characters-and-more-{number}.example" for number in "12")
+
+
+@pytest.mark.parametrize("size", [NARROW, (60, 20)], ids=["80x24", "60x20"])
+async def test_long_names_are_cut_with_an_ellipsis_and_stay_apart(size: tuple[int, int]) -> None:
+    """In lists, menus and titles; a title keeps what it is about."""
+    items = [items_of(name) for name in recorded_hosts()]
+    async with screen_with_hosts(*LONG_HOSTS, size=size) as (screen, hosts):
+        for name, stages in zip(LONG_HOSTS, items, strict=True):
+            hosts[name].send(*(one for stage in STAGES for one in stages[stage]))
+        await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
+        await screen.press("4")
+        cut = [row for row in body(screen) if row[:3].strip("▸ ") in ("▲", "✖", "·") and "more-" not in row]
+        shown = {row[3:].split()[0] for row in cut}
+        assert {"1.example", "2.example"} <= shown, "\n".join(screen.drawn())
+        await screen.press("5")
+        listed = [row for row in screen.drawn()[1:] if "more-" in row or "…1.example" in row or "…2.example" in row]
+        assert sum("…1.example" in row for row in listed) > 1 < sum("…2.example" in row for row in listed)
+        await screen.press("e")
+        rows = [row for row in screen.drawn() if "Reconnect" in row or "Remove" in row]
+        assert len(rows) == 2 and all("…" in row or "example" in row for row in rows), "\n".join(screen.drawn())
+        await screen.press("escape", "1", "e")
+        assert any("…: set up " in row or "example: set up " in row for row in screen.drawn()), "\n".join(
+            screen.drawn()
+        )

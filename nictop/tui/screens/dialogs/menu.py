@@ -62,10 +62,12 @@ class MenuList(ChoiceView):
 
     def _entry_line(self, index: int) -> SpanLine:
         entry, style = self.entries[index], "" if self.entries[index].enabled else "dim"
-        text = f" {self._mark(index)}{entry.label} "
+        cells = self.scrollable_content_region.width
+        text = self.glyphs.text(f" {self._mark(index)}{entry.label} ")
+        text = fit(text, min(width(text), cells))
         reason = f" {entry.why_not}" if entry.why_not and not entry.enabled else ""
-        room = max(0, self.scrollable_content_region.width - width(text))
-        return ((self.glyphs.text(text), style), (fit(self.glyphs.text(reason), room), "dim"))
+        room = max(0, cells - width(text))
+        return ((text, style), (fit(self.glyphs.text(reason), room), "dim"))
 
     def _mark(self, index: int) -> str:
         if self.checked[index] is not None:

@@ -47,6 +47,16 @@ MIN_OVERVIEW_ROWS = 6
 """Of the interfaces below the hosts."""
 
 
+class HostFacts(LineView):
+    """`draw_host` of the chosen host."""
+
+    marks_more = True
+
+    @property
+    def more_key(self) -> str:
+        return super().more_key if self.has_focus else f"Tab {super().more_key}"
+
+
 class HostsScreen(FramedScreen):
     """Changes take effect at once."""
 
@@ -70,7 +80,7 @@ class HostsScreen(FramedScreen):
 
     def compose_body(self) -> Iterable[Widget]:
         yield HostTable(id="host-table")
-        yield LineView(id="host-facts")
+        yield HostFacts(id="host-facts")
         yield LineView(id="host-complaint")
         yield TextInput(placeholder=ADD_HOST_HINT, id="host-entry")
         yield OverviewView(id="overview")

@@ -275,9 +275,10 @@ class LiveView(FramedScreen):
 
     def _draw_findings(self) -> None:
         """It remembers when findings were there, even while it is hidden."""
-        hosts = self.nictop.hosts
+        hosts, display = self.nictop.hosts, self.nictop.display
+        snapshots = {one.name: display.snapshot(one) for one in hosts.sessions}
         self.query_one(FindingsView).show(
-            self.nictop.display.diagnosis, tuple(hosts.by_name), hosts.unread, hosts.changed_since
+            display.diagnosis, tuple(hosts.by_name), hosts.unread, hosts.changed_since, snapshots
         )
 
     @property

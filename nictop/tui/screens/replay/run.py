@@ -41,6 +41,8 @@ class RecordedRunScreen(RunPage):
         """By the user; else it is the run of the time that is shown."""
         self._before: RecordedRun | None = None
         """The run before, while this one has not begun."""
+        self._is_read = False
+        """Up to the time that is shown; before that, nothing is known of any run."""
 
     @property
     def _replay(self) -> Replay:
@@ -51,6 +53,7 @@ class RecordedRunScreen(RunPage):
     def on_mount(self) -> None:
         self._choose(self._index)
         self.subscribe(self._replay.changed, self._update, now=True)
+        self._draw_soon()
 
     def choose_now(self) -> None:
         """The run that is running at this time, if there is one."""
@@ -87,6 +90,7 @@ class RecordedRunScreen(RunPage):
             if self._before is None:
                 self._before = RecordedRun(self._replay.playback.recording, self._replay.runs[self._index - 1])
             await self._before.advance(now)
+        self._is_read = True
         self._draw_soon()
 
     def on_screen_resume(self) -> None:
@@ -134,6 +138,8 @@ class RecordedRunScreen(RunPage):
             return ended
         runs, now = self._replay.runs, self.nictop.now()
         place = f"Test {self._index + 1} of {len(runs)} ({run.marks.hosts_text})"
+        if not self._is_read:
+            return RunWaiting(place, "", (), ["Reading the recording up to this time…"])
         if run.problem:
             return RunWaiting(place, run.problem, (), [self._other_text()])
         if now >= run.marks.begin:

@@ -55,6 +55,8 @@ RESULT_KINDS = ("event", "failed", "type", "goodput", "transactions", "under loa
 """Kinds of the sentences that say what came of the run."""
 FAILURE_KINDS = ("failed", "event")
 """Kinds of sentences that say why nothing was measured."""
+NOT_JUDGED_YET = ("bottleneck", "not known yet: what limits a test is judged from all of it, when it has ended")
+"""(kind, text) of the sentence while a run is measured and nothing else is said of it."""
 
 STYLES = {
     "event": "bad",
@@ -252,6 +254,8 @@ class RunPage(FramedScreen):
             limits = run_view.result.limits
             texts += with_verdict_in_sight(result_sentences(run_view.result))
         texts += [("note", note) for note in self.notes()]
+        if not texts and run_view is not None and run_view.series:
+            texts = [NOT_JUDGED_YET]
         lines = sentence_lines(texts, self.size.width - 2, glyphs=self.glyphs, limits=limits)
         most = max(MIN_SENTENCE_ROWS, self.size.height // 3 - 2)
         view.take_rows(max(1, min(len(lines), most)) + view.gutter.height)

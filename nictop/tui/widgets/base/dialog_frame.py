@@ -15,6 +15,8 @@ from nictop.tui.widgets.base.while_open import WhileOpen
 
 MAX_DIALOG_CELLS, FRAME_CELLS = 104, 6
 """Cells of the widest dialog, and of what stands beside the words in its frame."""
+MIN_HOST_CELLS = 8
+"""Of the name of a host in a title that is too long."""
 KEY_SEPARATOR = " · "
 KEYS_BY_LABEL = {label: key for key, label in KEY_LABELS.items()}
 
@@ -39,9 +41,13 @@ class PopUp(WhileOpen, ModalScreen[ScreenResultType]):
 
 
 def box_title(text: str, screen: int, glyphs: Glyphs) -> str:
-    """Text for `border_title`, cut to the width of a dialog on a screen of `screen` cells."""
-    shown = glyphs.text(text)
-    return _unmarked(shown, screen, glyphs)
+    """Text for `border_title`, cut to the width of a dialog on a screen of `screen` cells: first the name of the host
+    before the colon, so that what the dialog is about stays."""
+    host, colon, about = glyphs.text(text).partition(": ")
+    room = _room(screen) - width(colon + about)
+    if colon and MIN_HOST_CELLS <= room < width(host):
+        host = glyphs.text(fit(host, room))
+    return _unmarked(host + colon + about, screen, glyphs)
 
 
 def box_keys(text: str, screen: int, glyphs: Glyphs) -> str:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MAX_HINTS = 7
 """Of the screen, beside `LAST` and `AFTER`."""
+SHORT_LABELS = {"Show set-up": "Set-up", "Record/report": "Record"}
+"""Labels of hints for which there is too little room at the right."""
 AFTER = ("record",)
 """Ids of the keys behind the hints of the screen, where there is room."""
 LAST = ("help", "quit")
@@ -83,21 +85,33 @@ class KeyFooter(Widget, can_focus=False):
     def placed(self) -> tuple[tuple[int, int], ...]:
         """(column, index into `hints`) of those that have room: the last ones at the right end, the others from the
         left as far as all of them fit."""
-        cells = self.size.width
         last = [index for index, hint in enumerate(self.hints) if hint.is_last]
-        room = cells - sum(self.hints[index].width for index in last)
+        room = self._room
         found: list[tuple[int, int]] = []
         x = 0
         for index in [index for index, hint in enumerate(self.hints) if not hint.is_last]:
-            if x + self.hints[index].width > room:
+            needed = self.shown_at(x, index).width
+            if x + needed > room:
                 break
             found.append((x, index))
-            x += self.hints[index].width
+            x += needed
         x = max(0, room)
         for index in last:
             found.append((x, index))
             x += self.hints[index].width
         return tuple(found)
+
+    @property
+    def _room(self) -> int:
+        """Cells before the hints at the right end."""
+        return self.size.width - sum(hint.width for hint in self.hints if hint.is_last)
+
+    def shown_at(self, x: int, index: int) -> KeyHint:
+        """The hint as it is shown at a column: with its short label where its own does not fit."""
+        hint = self.hints[index]
+        if hint.is_last or x + hint.width <= self._room:
+            return hint
+        return hint._replace(label=SHORT_LABELS.get(hint.label, hint.label))
 
     def render_line(self, y: int) -> Strip:
         base = self.rich_style
@@ -105,7 +119,7 @@ class KeyFooter(Widget, can_focus=False):
         segments: list[Segment] = []
         x = 0
         for column, index in self.placed():
-            hint = self.hints[index]
+            hint = self.shown_at(column, index)
             change = styles["hover"] if index == self.hovered else Style()
             if not hint.enabled:
                 change += Style(dim=True)
@@ -118,7 +132,8 @@ class KeyFooter(Widget, can_focus=False):
 
     def hint_at(self, x: int) -> int | None:
         """Index of the hint that covers a column."""
-        return next((index for column, index in self.placed() if column <= x < column + self.hints[index].width), None)
+        places = ((index, column, self.shown_at(column, index).width) for column, index in self.placed())
+        return next((index for index, column, cells in places if column <= x < column + cells), None)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         self.hovered = self.hint_at(event.x)

@@ -15,8 +15,9 @@ from nictop.model.facts import absence_reason, clean, driver_name, fit, value_or
 from nictop.model.queues.heatmap import Heatmap
 from nictop.model.queues.trends import Key, Trends
 from nictop.model.snapshot import Snapshot
+from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.model.text.words import NOT_READ_YET
+from nictop.model.text.words import IFF_LOOPBACK, NOT_READ_YET
 from nictop.probe.records import Channels, Link, Rings, Unreadable
 from nictop.tui.widgets.base.line_view import SpanLine, WaitingLines, cut_spans, no_lines
 from nictop.tui.widgets.base.list_view import ChoiceView
@@ -32,6 +33,26 @@ def no_link_text(snapshot: Snapshot) -> str:
     if snapshot.links:
         return NO_LINK
     return "No network interfaces" if snapshot.inventory is not None else "Interfaces: not read yet"
+
+
+def interface_lines(
+    snapshot: Snapshot, cells: int, glyphs: Glyphs = UNICODE, *, without: int | None = None
+) -> list[SpanLine]:
+    """Those that can be chosen, each with its rates, driver and queues. `without`: ifindex of the chosen one."""
+    rates = snapshot.rates.links if snapshot.rates is not None else {}
+    links = [link for link in snapshot.links.values() if not link.flags & IFF_LOOPBACK and link.ifindex != without]
+    names = max((width(glyphs.text(link.name)) for link in links), default=0)
+    lines: list[SpanLine] = []
+    for link in links:
+        now = rates.get(link.ifindex)
+        rx, tx = (None, None) if now is None else (now.rx_bits, now.tx_bits)
+        facts = [f"RX {units.bits_per_second(rx)} TX {units.bits_per_second(tx)}", driver_text(link, snapshot)]
+        if snapshot.inventory is not None:
+            facts.append(settings_texts(link)[0])
+        name = fit(glyphs.text(link.name), min(MAX_NAME_CELLS, names))
+        text = glyphs.text(" · ".join(facts))
+        lines.append(((f" {name}  ", "title"), (fit(text, max(0, cells - width(name) - 3)), "")))
+    return lines
 
 
 def nic_line(link: Link | None, facts: Sequence[str], cells: int, glyphs: Glyphs = UNICODE) -> SpanLine:

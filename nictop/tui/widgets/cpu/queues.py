@@ -44,6 +44,7 @@ from nictop.tui.widgets.cpu.nic_view import (
     NicView,
     beside,
     driver_text,
+    interface_lines,
     minute_chart,
     nic_line,
     no_link_text,
@@ -102,7 +103,10 @@ def draw_queues(
         return NicPage([*lines, one_line(NO_MATCHES.strip(), width, "dim"), *what_now], None, {}, None)
     if not rows:
         lines.append(one_line("no queues reported for this interface", width, "dim"))
-        return NicPage([*lines, *what_now, *draw_others(plan, width)], None, {}, None)
+        instead = interface_lines(snapshot, width, glyphs, without=link.ifindex)
+        if instead:
+            instead = [section_line("other interfaces", width), *instead]
+        return NicPage([*lines, *what_now, *draw_others(plan, width), *instead], None, {}, None)
     index = next((number for number, row in enumerate(rows) if row.queue == selected), 0)
     chosen = rows[index]
     two = len(rows) > MAX_SINGLE_COLUMN_QUEUES and width >= WIDE_CELLS
@@ -334,6 +338,7 @@ class QueueView(NicView[QueueKey]):
         return [
             nic_line(None, (), self._cells, self.glyphs),
             *(waiting or [((f" {self.glyphs.encode(no_link_text(snapshot))}", "dim"),)]),
+            *interface_lines(snapshot, self._cells, self.glyphs),
         ]
 
     def first_choice(self) -> int:

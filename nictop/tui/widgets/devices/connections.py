@@ -57,6 +57,14 @@ MIN_ROWS, TALL_ROWS = 15, 28
 """Of the whole view, from which on there are `MIN_USERS` and `MAX_USERS` processes; with fewer rows there is only the
 line of the NIC above the table, and one line below it."""
 DETAIL_ROWS, MAX_NOTE_ROWS = 4, 2
+NOT_RECORDED = """\
+No connections of this interface are recorded at this time.
+A host is asked for its connections only while they are shown: that costs it work for each of them. So a recording \
+has them of the moments in which somebody looked at them, and of that interface.
+To record them: nictop HOST, start the recording (r), open the interface (Enter) and its connections (Enter again), \
+and keep them on the screen.
+What is recorded of the interface itself is on the view before (Esc), its queues on Queues, its interrupts on CPUs."""
+MIN_TEXT_CELLS = 10
 MIN_CELLS_FOR_PEER = 100
 """From which on the column of the peer is as wide as its texts, before others follow."""
 
@@ -135,10 +143,12 @@ class ConnectionList(SortableTable[ConnectionRow]):
 
     def redraw(self) -> None:
         self._columns = self._layout()
+        cells = self.scrollable_content_region.width
         if self._rows:
             self.show_drawn(len(self._rows), self._row_line, self._header_line(), self.index)
         else:
-            self.show_lines([((fit(self._empty, self.scrollable_content_region.width), "dim"),)], self._header_line())
+            parts = [part for text in self._empty.split("\n") for part in wrap(text, max(MIN_TEXT_CELLS, cells - 2))]
+            self.show_lines([((f" {self.glyphs.encode(part)}", "dim"),) for part in parts], self._header_line())
 
     def _layout(self) -> tuple[Column[ConnectionRow], ...]:
         cells = self.scrollable_content_region.width - self.MARK_CELLS
@@ -214,12 +224,12 @@ class ConnectionsView(WhileOpen, Container):
     @property
     def _empty_text(self) -> str:
         if self._link is None:
-            return f" {NO_LINK}"
+            return NO_LINK
         if self._table is None and self._is_recording:
-            return " Not recorded: connections are recorded while they are shown"
+            return NOT_RECORDED
         if self._table is None:
-            return " Reading connections…"
-        return NO_MATCHES if self._table.rows else f" No connections through {self._table.nic}"
+            return "Reading connections…"
+        return NO_MATCHES.strip() if self._table.rows else f"No connections through {self._table.nic}"
 
     def _draw_users(self) -> None:
         view, table = self.query_one(UsersView), self._table

@@ -293,3 +293,25 @@ def draw_detail(
     if row.link is not None and summary and height < MIN_SUMMARY_ROWS:
         lines = draw_summary_line(summary_line(row.link, row.pci, snapshot), cells, max(1, height), glyphs)
     return [*lines, *draw_findings_of(all_findings_of(row, findings), cells, glyphs), *draw_facts(others, cells)]
+
+
+def draw_subject(
+    snapshot: Snapshot,
+    ifindex: int | None,
+    address: str,
+    cells: int,
+    *,
+    findings: DeviceFindings,
+    glyphs: Glyphs = UNICODE,
+) -> list[SpanLine]:
+    """The same of a netdev, else of the PCI function with this address, else of the host, wherever it is listed."""
+    link = snapshot.links.get(ifindex) if ifindex is not None else None
+    address = link.pci_address or "" if link is not None else address
+    function = next((one for one in snapshot.pci if one.address == address), None)
+    if link is not None:
+        row = Row(f"link:{link.ifindex}", "link", 0, link.name, function, link)
+    elif function is not None:
+        row = Row(f"pci:{address}", "pci", 0, address, function)
+    else:
+        row = Row("host", "host", 0, snapshot.host)
+    return draw_detail(row, snapshot, findings, cells, MIN_SUMMARY_ROWS, glyphs=glyphs)

@@ -20,15 +20,22 @@ from nictop.model.text.words import NOT_READ_YET
 from nictop.rules import Diagnosis
 from nictop.tui.keys import shown_key
 from nictop.tui.widgets.base.filter_line import FilterLine
-from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine
+from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine, section_line
 from nictop.tui.widgets.base.while_open import WhileOpen
+from nictop.tui.widgets.cpu.nic_view import beside
+from nictop.tui.widgets.devices.detail import draw_subject
 from nictop.tui.widgets.devices.overview_table import OverviewTable
+from nictop.tui.widgets.devices.table import device_findings
 
 FILTER_HINT = "filter: ens3  driver:virtio  drops>0  drops/s>0  !host:pve  address:192.0.2.0/24"
 MAX_UNREAD_NAMES = 3
 """Of hosts in a line."""
 MAX_FACT_ROWS = 6
 """Rows for what belongs to the chosen NIC."""
+MIN_DETAIL_ROWS = 10
+"""Rows that the table leaves empty, from which on everything about the chosen NIC is shown in them."""
+MIN_TWO_COLUMNS = 140
+"""Cells from which on that stands in two columns."""
 
 
 def severities(diagnosis: Diagnosis | None, snapshots: Sequence[Snapshot]) -> dict[End, str]:
@@ -102,6 +109,7 @@ class OverviewView(WhileOpen, Container):
         self._nics = NicRows()
         self.virtual = False
         """Netdevs without a device are listed, too."""
+        self._diagnosis: Diagnosis | None = None
         self._statuses: dict[str, str] = {}
         """Host → what is waited for; "": its interfaces are known."""
 
@@ -130,6 +138,7 @@ class OverviewView(WhileOpen, Container):
             host.name: host.status_text(now, interval) if picture.inventory is None else ""
             for host, picture in zip(hosts, pictures, strict=True)
         }
+        self._diagnosis = diagnosis
         self._nics.update(hosts, pictures, diagnosis, now, virtual=self.virtual)
         self._draw()
 
@@ -175,8 +184,33 @@ class OverviewView(WhileOpen, Container):
                 text = f"{_title(row)}: {self._why_no_peer(row)}"
                 lines = [((f" {part}", "dim"),) for part in self._wrapped(text, cells)]
         lines = lines[:MAX_FACT_ROWS]
+        if row is not None and row.link is not None:
+            lines += self._detail(row, cells + 1, self._empty_rows() - len(lines) - view.gutter.height)
         view.take_rows(max(1, len(lines)) + view.gutter.height)
         view.show_lines(lines)
+
+    def _empty_rows(self) -> int:
+        """Those below the interfaces and their titles."""
+        table, entry = self.query_one(OverviewTable), self.query_one(FilterLine)
+        return self.size.height - table.gutter.height - 1 - table.count - int(bool(entry.display))
+
+    def _detail(self, row: NicRow, cells: int, rows: int) -> list[SpanLine]:
+        """Everything about a NIC in exactly `rows` rows; nothing if they are too few."""
+        if rows < MIN_DETAIL_ROWS:
+            return []
+        columns = 2 if cells >= MIN_TWO_COLUMNS else 1
+        room = cells // columns
+        findings = device_findings(self._diagnosis, row.end.host)
+        lines = [
+            section_line(self._wrapped(_title(row), room)[0], cells),
+            *draw_subject(row.snapshot, row.end.ifindex, "", room - 1, findings=findings, glyphs=self.glyphs),
+        ]
+        head, lines = lines[:1], lines[1:]
+        shown = [lines[number * (rows - 1) : (number + 1) * (rows - 1)] for number in range(columns)]
+        if len(lines) > columns * (rows - 1):
+            shown[-1][-1] = ((" … everything else on Devices", "dim"),)
+        drawn = beside(shown[0], shown[1], room) if columns == 2 else shown[0]
+        return [*head, *drawn, *[()] * (rows - 1 - len(drawn))]
 
     def _why_no_nic(self, snapshot: Snapshot) -> str:
         if snapshot.inventory is None:

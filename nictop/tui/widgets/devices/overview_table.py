@@ -12,6 +12,7 @@ from textual.message import Message
 from nictop.model.columns.column import Column
 from nictop.model.columns.overview import COLUMNS, COLUMNS_BY_KEY, make_row_order, order_rows
 from nictop.model.devices.overview import NicRow
+from nictop.model.text.names import distinct_names
 from nictop.rules import SEVERITIES
 from nictop.rules.wording import SEVERITY_LABELS, severity_mark
 from nictop.tui.keys import OVERVIEW_KEYS
@@ -51,6 +52,11 @@ class OverviewTable(SortableTable[NicRow]):
         self.set_keys([f"{row.end.ifindex} {row.end.host}" for row in self._rows])
         self.redraw()
 
+    @property
+    def count(self) -> int:
+        """Lines below the titles."""
+        return max(1, len(self._rows))
+
     def choice_changed(self, index: int) -> None:
         self.post_message(self.Chosen())
 
@@ -75,7 +81,10 @@ class OverviewTable(SortableTable[NicRow]):
         return self._stretched(columns, cells)
 
     def _shrunk(self, column: Column[NicRow]) -> Column[NicRow]:
-        """As wide as its texts, or as its title with the mark of the order."""
+        """As wide as its texts, or as its title with the mark of the order. Hosts look different."""
+        if column.key == "host":
+            names = distinct_names((row.end.host for row in self._rows), column.width)
+            column = replace(column, value=lambda row: names[row.end.host])
         return replace(column, width=max(len(column.title) + 1, min(column.width, self._needed(column))))
 
     def _header_line(self) -> SpanLine:

@@ -4,8 +4,7 @@ checks, and findings that are resolved. The sizes of both parts do not depend on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -16,15 +15,17 @@ from textual.message import Message
 from textual.widgets import Input
 
 from nictop.model.facts import fit, width, wrap
-from nictop.model.snapshot import BEFORE_CHANGE
+from nictop.model.snapshot import BEFORE_CHANGE, Snapshot
+from nictop.model.text.names import short_names
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
-from nictop.rules.wording import SEVERITY_LABELS, checks_text, passed_texts, severity_counts_text
+from nictop.rules.wording import SEVERITY_LABELS, checks_text, passed_texts, severity_counts_text, subject_text
 from nictop.tui.keys import FINDINGS_KEYS, shown_key
 from nictop.tui.widgets.base.filter_line import NO_MATCHES, FilterLine
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, WaitingLines, no_lines
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.while_open import WhileOpen
+from nictop.tui.widgets.devices.detail import draw_subject
 from nictop.tui.widgets.findings.page import (
     SPACED_ROWS,
     FindingPage,
@@ -44,17 +45,9 @@ WORD_MIN_CELLS = 100
 MAX_HOST_CELLS, MAX_SUBJECT_CELLS = 14, 16
 MINUTE_CHARACTERS = len("14:03")
 """Of a time of day in the list; the page has the seconds."""
+MIN_SUBJECT_COLUMN_ROWS = 38
+"""Rows of the column of the list from which on its lower half has what is known of the chosen finding's interface."""
 FILTER_HINT = "filter: words of title, interface, host, severity or rule"
-
-
-def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Name → name without what all begin with, up to a separator: ``001`` and ``002`` of alma-load-001 and
-    alma-load-002."""
-    names = tuple(names)
-    same = takewhile(lambda column: len(set(column)) == 1, zip(*names, strict=False))
-    prefix = "".join(column[0] for column in same) if len(names) > 1 else ""
-    start = max(prefix.rfind(separator) for separator in "-._") + 1
-    return {name: name[start:] or name for name in names}
 
 
 def fix_index(fixes: Sequence[Fix], chosen: Fix | None) -> int:
@@ -125,7 +118,8 @@ class FindingList(ChoiceView):
         abouts = [entry.about for entry in entries if isinstance(entry.about, Finding)]
         text = self.glyphs.text
         names = {one.host for one in abouts} if several_hosts else set()
-        self._hosts = {name: name for name in names} if self.screen.has_class("-wide") else short_names(names)
+        are_whole = self.screen.has_class("-wide") and all(width(text(name)) <= MAX_HOST_CELLS for name in names)
+        self._hosts = {name: name for name in names} if are_whole else short_names(names)
         self._host_cells = min(max((width(text(name)) for name in self._hosts.values()), default=0), MAX_HOST_CELLS)
         subjects = (text(self._subject(one)) for one in abouts)
         self._subject_cells = min(max(map(width, subjects), default=0), MAX_SUBJECT_CELLS)
@@ -207,6 +201,12 @@ class FindingList(ChoiceView):
         return [tuple(spans), *(((" " * before + part, tone),) for part in further)]
 
 
+class SubjectView(LineView):
+    """What is known of the interface of the chosen finding."""
+
+    can_focus = False
+
+
 class FindingsView(WhileOpen, Container):
     """List and page; `enter` gives the page the whole view. `here`: the time that is shown."""
 
@@ -220,6 +220,7 @@ class FindingsView(WhileOpen, Container):
         self._hosts: Collection[str] = ()
         self._unread: Sequence[str] = ()
         self._changed_since: Sequence[str] = ()
+        self._snapshots: Mapping[str, Snapshot] = {}
         self._chosen_fix: Fix | None = None
         """That of the chosen finding that the user has chosen."""
         self.skipped = False
@@ -236,6 +237,7 @@ class FindingsView(WhileOpen, Container):
         with Vertical(id="finding-column"):
             yield FindingList(id="finding-list")
             yield FilterLine(FindingList, FILTER_HINT, id="finding-filter")
+            yield SubjectView(id="finding-subject")
         yield FindingPage(id="finding-page")
 
     @property
@@ -265,10 +267,13 @@ class FindingsView(WhileOpen, Container):
         hosts: Collection[str],
         unread: Sequence[str] = (),
         changed_since: Sequence[str] = (),
+        snapshots: Mapping[str, Snapshot] | None = None,
     ) -> None:
-        """Remember the findings, and draw them if the view is visible. `hosts`: names of those that are watched;
+        """Remember the findings, and draw them if the view is visible. `hosts`: names of those that are watched, with
+        their `snapshots` (None: as before);
         `unread`: of those that are not checked; `changed_since`: of those that were changed since they were read."""
         self._diagnosis, self._hosts, self._unread, self._changed_since = diagnosis, hosts, unread, changed_since
+        self._snapshots = self._snapshots if snapshots is None else snapshots
         self.remember(diagnosis)
         if not self.display:
             return
@@ -353,6 +358,28 @@ class FindingsView(WhileOpen, Container):
                 glyphs=glyphs,
             )
         page.show_lines(lines)
+        self._draw_subject(entry)
+
+    def _draw_subject(self, entry: Entry | None) -> None:
+        """Below a list that leaves half of its column empty: the interface, or the host, of the chosen finding."""
+        view, listed = self.query_one("#finding-subject", LineView), self.query_one(FindingList)
+        rows = self.query_one("#finding-column").size.height
+        about = entry.about if entry is not None else None
+        snapshot = self._snapshots.get(about.host) if isinstance(about, Finding) else None
+        has_room = rows >= MIN_SUBJECT_COLUMN_ROWS and listed.virtual_size.height + listed.gutter.height <= rows // 2
+        shown = has_room and isinstance(about, Finding) and snapshot is not None
+        if view.display != shown:
+            view.display = shown
+        if not shown or snapshot is None or not isinstance(about, Finding):
+            return
+        view.take_rows(rows // 2)
+        cells = view.scrollable_content_region.width
+        _set_title(view, subject_text(about, several_hosts=True))
+        lines = draw_subject(snapshot, about.ifindex, about.subject, cells, findings={}, glyphs=self.glyphs)
+        most = rows // 2 - view.gutter.height
+        view.show_lines(
+            lines if len(lines) <= most else [*lines[: most - 1], ((" … everything else on Devices", "dim"),)]
+        )
 
     def _gone_label(self, entry: Entry) -> str:
         if not entry.gone:
@@ -404,6 +431,6 @@ def _text(about: Finding | SkippedCheck) -> str:
 
 
 def _set_title(view: LineView, title: str) -> None:
-    title = view.glyphs.text(title)
+    title = view.glyphs.text(title).replace("[", r"\[")
     if view.border_title != title:
         view.border_title = title

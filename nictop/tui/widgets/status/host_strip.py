@@ -13,6 +13,7 @@ from itertools import accumulate
 from nictop.hosts.session import ConnectionStatus, HostSession
 from nictop.model.facts import fit, width
 from nictop.model.text.glyphs import Glyphs
+from nictop.model.text.names import distinct_names
 from nictop.model.text.words import Tone
 from nictop.tui.widgets.base.line_view import Span, cut_spans
 
@@ -70,7 +71,8 @@ def draw_hosts(
 ) -> HostSpans:
     """At most `cells` cells. The order stays; where not all of them have room, the chosen one has, and the numbers at
     both ends say how many are out of sight."""
-    items = [_item(host, host.name == chosen, now, interval, glyphs) for host in hosts]
+    names = distinct_names((host.name for host in hosts), MAX_HOST_NAME_CELLS)
+    items = [_item(host, names[host.name], host.name == chosen, now, interval, glyphs=glyphs) for host in hosts]
     sizes = [sum(width(text) for text, _ in item) for item in items]
     here = next((index for index, host in enumerate(hosts) if host.name == chosen), 0)
     first, last = here, here + 1
@@ -95,10 +97,10 @@ def draw_hosts(
     return HostSpans(spans, tuple(zip((name for name, _ in parts), ends, strict=True)))
 
 
-def _item(host: HostSession, is_chosen: bool, now: float, interval: float, glyphs: Glyphs) -> list[Span]:
+def _item(host: HostSession, name: str, is_chosen: bool, now: float, interval: float, *, glyphs: Glyphs) -> list[Span]:
     status = host.status(now, interval)
     mark, style = host_mark(status, glyphs=glyphs)
-    name = glyphs.text(host.name)
+    name = glyphs.text(name)
     name = fit(name, min(width(name), MAX_HOST_NAME_CELLS))
     text = host.status_text(now, interval)
     words = "" if text == "live" else f" {text}"

@@ -21,6 +21,7 @@ from nictop.model.facts import clean, platform_text, width, wrap
 from nictop.model.rates.links import Rates
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.names import distinct_names
 from nictop.model.text.words import is_virtual, kernel_text
 from nictop.model.time_axis import LocalClock, clock_text
 from nictop.rules import Diagnosis, Severity
@@ -224,6 +225,9 @@ def visible_columns(rows: Sequence[HostRow], room: int) -> tuple[tuple[Column[Ho
 def _sized(column: Column[HostRow], rows: Sequence[HostRow]) -> Column[HostRow]:
     if column.key not in SIZED_COLUMNS:
         return column
+    if column.key == "host":
+        names = distinct_names((row.host.name for row in rows), column.width)
+        column = replace(column, value=lambda row: (names[row.host.name], "title"))
     needed = max((width(clean(column.cell(row)[0])) for row in rows), default=0)
     if column.key == "state":
         needed = next((step for step in STATE_CELLS if step >= needed), column.width)

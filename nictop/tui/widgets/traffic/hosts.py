@@ -64,8 +64,16 @@ def draw_hosts(run_view: RunView, view: View, width: int, rows: int, *, glyphs: 
             lead: Span = (" " * min(label + 2, width // 4), "")
             room = width - cells(lead[0])
             parts = [*_network(one, values, room, glyphs), _split(one.busy, room, glyphs)]
+            if not any(parts):
+                parts = [_not_measured(run_view)]
             lines.append(_fitting(lead, parts, width, glyphs))
     return lines
+
+
+def _not_measured(run_view: RunView) -> Part:
+    """Of a host of which only its CPUs could be said."""
+    when = "" if run_view.result is not None else " yet"
+    return ((f"NIC, queues and kinds of CPU time: not measured{when}", "dim"),)
 
 
 def drawing_inputs(run_view: RunView, view: View) -> tuple[object, ...]:
@@ -134,9 +142,9 @@ def _block(
     canvas = Canvas(chart, rows - 1)
     draw_split(canvas, Box(1, 0, chart - 1, rows - 1), one.host.series, sight_of(run_view, view), glyphs=glyphs)
     split = _split(one.busy, width - chart - 2, glyphs)
-    texts = [[split], network] if rows == MIN_HOST_CHART_ROWS else [[split], network[:-1], network[-1:]]
-    if rows > MIN_HOST_CHART_ROWS + 1:
-        texts = [[split], *([part] for part in network)]
+    texts = [[split], network]
+    if rows > MIN_HOST_CHART_ROWS:
+        texts = [[split], *_network_lines(one, values, (width - chart, rows), glyphs)]
     lines = [head]
     for row in range(rows - 1):
         beside = _fitting((" ", ""), texts[row], width - chart, glyphs) if row < len(texts) else ()
@@ -146,9 +154,23 @@ def _block(
 
 def _network(one: HostSample, values: RunSample, room: int, glyphs: Glyphs) -> list[Part]:
     """In full words, if they fit into one line."""
-    words = network_parts(one, values)
+    return _in_room(network_parts(one, values), network_parts(one, values, brief=True), room, glyphs)
+
+
+def _network_lines(one: HostSample, values: RunSample, size: tuple[int, int], glyphs: Glyphs) -> list[list[Part]]:
+    """The parts of each line, in full words where they fit into it: the last part has a line of its own, with more rows
+    each of them. `size`: cells of a line, and rows of the block."""
+    room, rows = size
+    words, brief = network_parts(one, values), network_parts(one, values, brief=True)
+    parts = [slice(0, -1), slice(-1, None)]
+    if rows > MIN_HOST_CHART_ROWS + 1:
+        parts = [slice(number, number + 1) for number in range(len(words))]
+    return [_in_room(words[part], brief[part], room, glyphs) for part in parts]
+
+
+def _in_room(words: list[Part], brief: list[Part], room: int, glyphs: Glyphs) -> list[Part]:
     wanted = sum(cells(glyphs.text(text)) for part in words for text, _ in part) + 2 * len(words)
-    return words if wanted <= room else network_parts(one, values, brief=True)
+    return words if wanted <= room else brief
 
 
 def _cells(line: SpanLine) -> int:

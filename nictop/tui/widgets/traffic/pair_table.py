@@ -13,7 +13,7 @@ from textual.message import Message
 
 from nictop.model.columns.column import REMAINING_WIDTH, Column, sized_columns
 from nictop.model.devices.subnets import speed
-from nictop.model.facts import wrap
+from nictop.model.facts import fit, wrap
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
@@ -123,7 +123,10 @@ class OfferTable(ChoiceView):
         if not self._rows:
             cells = max(10, self.scrollable_content_region.width - 2)
             texts = [part for line in self._empty for part in wrap(self.glyphs.encode(line), cells)]
-            self.show_lines([((f" {part}", ""),) for part in texts], ((" ", ""),))
+            room = max(1, self.size.height - self.gutter.height)
+            if len(texts) > room:
+                texts = [*texts[: room - 1], fit(f"{texts[room - 1]} …", cells)]
+            self.show_lines([((f" {self.glyphs.encode(part)}", ""),) for part in texts])
             return
         rows = self._rows
         columns = sized_columns(encoded_columns(COLUMNS, self.glyphs), rows, self.scrollable_content_region.width)

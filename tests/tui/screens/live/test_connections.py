@@ -183,4 +183,6 @@ async def test_in_a_recording(recording: Path) -> None:
         await screen.press("down", "enter", "enter")
         assert "568 M nginx" in screen.lines(ConnectionList)[0]
         await screen.seek(1020.0)
-        assert "Not recorded" in screen.lines(ConnectionList)[0]
+        said = " ".join(line.strip() for line in screen.lines(ConnectionList))
+        assert said.startswith("No connections of this interface are recorded at this time. A host is asked")
+        assert "To record them: nictop HOST, start the recording (r)" in said and "…" not in said

@@ -52,3 +52,19 @@ async def test_the_frame_and_the_title_tell_one_reading_of_a_running_test(monkey
         second = told(screen, "#status")
         assert second == told(screen, "#run-title"), "nothing is drawn on the terminal between both"
         assert second[0] == ["364 Mb/s"] and second[1] != first[1]
+
+
+async def test_a_running_test_says_that_its_bottleneck_is_not_known_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows below the rule are never empty."""
+    monkeypatch.setattr(TrafficController, "running", property(lambda self: True))
+    async with live_screen(WIDE) as screen:
+        traffic = screen.nictop.traffic
+        live = traffic._live = LiveRun(PLAN, {})
+        measure(live, 1.5, 302e6)
+        traffic.publish()
+        screen.app.push_screen(RunScreen())
+        await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
+        await screen.settle()
+        shown = screen.app.screen.query_one("#run-sentences", LineView).lines
+        lines = ["".join(part for part, _ in line) for line in shown]
+        assert [line.split()[:4] for line in lines] == [["bottleneck", "not", "known", "yet:"]]

@@ -8,7 +8,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
-from nictop.tui.widgets.base.key_footer import KeyFooter
+from nictop.tui.widgets.base.key_footer import KeyFooter, KeyHint
 from tests.support.screen import running
 
 
@@ -51,6 +51,23 @@ async def test_each_action_is_shown_once_and_none_is_cut() -> None:
         await pilot.resize_terminal(9, 5)
         await pilot.pause()
         assert app.drawn() == " a Add   "
+
+
+async def test_a_hint_without_room_has_its_short_label() -> None:
+    app = Keys()
+    async with running(app, (60, 5), notifications=False) as pilot:
+        footer = app.query_one(KeyFooter)
+        footer.hints = tuple(
+            KeyHint(key, key, label, "", enabled=True) for key, label in (("e", "Show set-up"), ("r", "Record/report"))
+        )
+        assert app.drawn().startswith(" e Show set-up  r Record/report ")
+        await pilot.resize_terminal(26, 5)
+        await pilot.pause()
+        assert app.drawn() == " e Show set-up  r Record  "
+        assert footer.hint_at(22) == 1 and footer.hint_at(25) is None
+        await pilot.resize_terminal(10, 5)
+        await pilot.pause()
+        assert app.drawn() == " e Set-up "
 
 
 async def test_a_click_presses_the_key_and_one_that_is_disabled_rings() -> None:

@@ -200,7 +200,10 @@ def test_a_link_without_queues_says_so() -> None:
     guest, _ = loaded_guest()
     bare = replace(link_of(guest, "lo"), queues=())
     lines = text(draw_queues(bare, guest, 80, 18, queue_trends(bare, guest)).lines)
-    assert [line.strip() for line in lines[1:]] == ["no queues reported for this interface"]
+    first, title, *others = [line.strip() for line in lines[1:]]
+    assert (first, title[:19]) == ("no queues reported for this interface", "── other interfaces")
+    names = [link.name for link in guest.links.values() if link.name != "lo"]
+    assert names and [line.split()[0] for line in others] == names, "what can be chosen instead"
 
 
 def test_before_the_first_rates_values_are_unknown() -> None:

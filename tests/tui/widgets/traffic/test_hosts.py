@@ -93,6 +93,23 @@ def test_cpu_time_that_is_not_measured_yet_is_not_said_to_be_unsupported() -> No
         assert "CPU –" in lines[0] and "n/a" not in "".join(lines), rows
 
 
+def test_a_host_of_which_nothing_was_measured_yet_has_no_empty_line() -> None:
+    hosts = (HostLoadView("client", "a", "ens4"), HostLoadView("server", "b", "ens4"))
+    lines = text(draw_hosts(run_view(flow(steady(1e9)), hosts=hosts), View(), 80, 4))
+    assert "not measured yet" in lines[3] and all(line.strip() for line in lines)
+    over = replace(result_view(result(5.0)), hosts=hosts)
+    assert text(draw_hosts(over, View(), 80, 4))[3].strip().endswith("not measured")
+
+
+def test_a_line_with_room_has_the_words_of_its_queue_in_full() -> None:
+    """The line of a sender beside it has none: both are chosen for themselves."""
+    queue = CarryingQueue(4, 2, 0.54, 4, (2,))
+    sender, receiver = run_view(flow(steady(1e9))).hosts
+    hosts = (sender, replace(receiver, carrying=(queue,)))
+    lines = text(draw_hosts(run_view(flow(steady(1e9)), hosts=hosts), View(), 120, 8))
+    assert any("queue 2 of 4: 54 % of packets, IRQs on CPU 2" in line for line in lines)
+
+
 def test_of_a_finished_run_the_measured_seconds_are_shown() -> None:
     """The load of the result is 15 % of four cores, whatever the last second was."""
     over = result_view(result(5.0, hosts=(load("a", series=(busy(9.0, 0.9),)), load("b", "server"))))
