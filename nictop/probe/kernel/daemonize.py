@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 CGROUP_HIERARCHIES = ("", "unified", "systemd")
 """Below /sys/fs/cgroup: version 2, and the hierarchies that systemd uses with version 1."""
 
+DETACHED_NAME = "nictop-detached"
+
 
 @dataclass
 class Pipes:
@@ -82,6 +84,7 @@ def _run_child(work: Callable[[int, int], None], reports: int, commands: int, pa
                 status = 0
                 return
             leave_cgroup(sys)
+            set_process_name(DETACHED_NAME)
         else:
             from nictop.probe.kernel.pdeathsig import set_parent_death_signal
 
@@ -107,6 +110,12 @@ def close_others(*keep: int) -> None:
         if int(name) > 2 and int(name) not in keep:
             with contextlib.suppress(OSError):  # the descriptor of the listing itself
                 os.close(int(name))
+
+
+def set_process_name(name: str) -> None:
+    """As ps(1) shows it (/proc/PID/comm), at most 15 bytes; children inherit it."""
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as file:
+        file.write(name)
 
 
 def leave_cgroup(sys: str) -> None:

@@ -86,8 +86,8 @@ def is_mapped(text: str, number: int) -> bool:
 
 
 def leave_root(command: TrafficCommand, program: str = "") -> None:
-    """Become that user, with the capabilities of this request only. Does nothing without root; the user stays root where
-    that cannot be changed (`why_stays_root`). `program`: the file to be executed. Raises OSError."""
+    """Become that user, with the capabilities of this request only. Does nothing without root; the user stays root
+    where that cannot be changed (`why_stays_root`). `program`: the file to be executed. Raises OSError."""
     if os.geteuid() != 0:
         return
     kept = needed_capabilities(command)

@@ -51,24 +51,13 @@ def status_of(pid: int) -> dict[str, str]:
         return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
 
 
-def children_of(pid: int) -> list[int]:
-    """Of this process and of its children, in any depth."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for word in (task / "children").read_text().split():
-            found += [int(word), *children_of(int(word))]
-    return found
-
-
 def run_user(probe: Probe, name: str, request: dict[str, Any]) -> tuple[int, set[str]]:
     """(user, capabilities) of the child that answers a request, once it has left root or is ready."""
     probe.send({"traffic": {"id": name.replace(" ", "-"), **request}})
     found: list[int] = []
 
     def is_ready() -> bool:
-        found[:] = [
-            pid for pid in children_of(probe.process.pid) if status_of(pid)["NoNewPrivs"] == "1" and is_test(pid)
-        ]
+        found[:] = [pid for pid in probe.children() if is_test(pid) and has_left_root(pid)]
         return bool(found)
 
     wait_until(is_ready)
@@ -77,6 +66,11 @@ def run_user(probe: Probe, name: str, request: dict[str, Any]) -> tuple[int, set
     assert len(users) == 1
     permitted = int(status["CapPrm"], 16)
     return users.pop(), {name for name, number in NUMBERS.items() if permitted >> number & 1}
+
+
+def has_left_root(pid: int) -> bool:
+    """Its helper has the right to change the user; what it has given up does not come back."""
+    return not int(status_of(pid)["CapPrm"], 16) >> NUMBERS["setuid"] & 1
 
 
 def is_test(pid: int) -> bool:
