@@ -6,6 +6,7 @@ import array
 import errno
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from nictop.probe.kernel import landlock, other_processes
 from nictop.probe.kernel.capabilities import NUMBERS
 from nictop.probe.records import Inventory
 from tests.support.namespaces import ROOT, Namespace, why_no_namespaces
-from tests.support.probe import Probe
+from tests.support.probe import TEST_TIMEOUT, Probe, is_alive, wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -291,3 +292,58 @@ def test_the_helper_answers_no_other_question(question: object) -> None:
 
 def test_the_inventory_of_a_test_process_has_no_restriction() -> None:
     assert restriction.read_restriction() is None and Inventory.__dataclass_fields__["restriction"].default is None
+
+
+LLDPCLI = """
+import sys
+sys.path.insert(0, {root!r})
+from nictop.probe.kernel import other_processes
+other_processes.LLDPCLI_DIRECTORIES = (sys.argv[1],)
+from nictop.probe import restriction
+helper = restriction.give_up_rights(allow_changes=False)
+try:
+    print(other_processes.lldpcli_output(other_processes.LLDPCLI_DIRECTORIES))
+except OSError as error:
+    print(type(error).__name__, error)
+helper.close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        ('#!/bin/sh\necho "$@" $(id -u); exit 3', "(3, b'-f json0 show neighbors details 0\\n')"),
+        ("#!/nonexistent/interpreter", "OSError [Errno 2] No such file or directory"),
+        (None, "FileNotFoundError lldpcli is not installed"),
+    ],
+)
+def test_lldpcli_is_run_by_the_helper(tmp_path: Path, script: str | None, found: str) -> None:
+    if script is not None:
+        (tmp_path / "lldpcli").write_text(script)
+        (tmp_path / "lldpcli").chmod(0o755)
+    argv = [sys.executable, "-c", LLDPCLI.format(root=str(ROOT)), str(tmp_path)]
+    assert subprocess.run(argv, capture_output=True, check=True, text=True).stdout.startswith(found)
+
+
+ENDED = """
+import os, signal, sys
+sys.path.insert(0, {root!r})
+from nictop.probe import helper
+made = helper.start_helper(allow_changes=False)
+print(made._pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_helper_ends_with_a_probe_that_is_killed() -> None:
+    argv = [sys.executable, "-c", ENDED.format(root=str(ROOT))]
+    pid = int(subprocess.run(argv, capture_output=True, check=False).stdout)
+    wait_until(lambda: not is_alive(pid))
+
+
+def test_the_probe_ends_with_its_helper() -> None:
+    with Probe("--interval", "60") as probe:
+        probe.wait_for(lambda line: line.inventory)
+        os.kill(probe.helper(), signal.SIGKILL)
+        assert probe.process.wait(TEST_TIMEOUT) == 1
+        assert probe.process.stderr is not None and b"its helper has ended" in probe.process.stderr.read()

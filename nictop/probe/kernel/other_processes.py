@@ -90,7 +90,7 @@ def lldpcli_output(directories: Sequence[str] = LLDPCLI_DIRECTORIES) -> tuple[in
     return int(status), output
 
 
-def find_lldpcli(directories: Sequence[str] = LLDPCLI_DIRECTORIES) -> str | None:
+def find_lldpcli(directories: Sequence[str]) -> str | None:
     paths = (os.path.join(directory, "lldpcli") for directory in directories)
     return next((path for path in paths if os.access(path, os.X_OK)), None)
 
@@ -159,7 +159,7 @@ def _answer_in_a_process_of_its_own(pipe: int) -> None:
 
 
 def _lldpcli_answer() -> bytes:
-    path = find_lldpcli()
+    path = find_lldpcli(LLDPCLI_DIRECTORIES)
     try:
         status, output = run_lldpcli(path or "")
     except TimeoutError:

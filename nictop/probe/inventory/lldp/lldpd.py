@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nictop.probe.inventory.lldp.frames import MAX_ADDRESSES, MAX_VLANS
+from nictop.probe.kernel import other_processes
 from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.kernel.exits import exit_text
-from nictop.probe.kernel.other_processes import LLDPCLI_DIRECTORIES, LLDPCLI_TIMEOUT, lldpcli_output
 from nictop.probe.records import LldpNeighbour, Unreadable
 
 MAX_NEIGHBOURS = 8
@@ -27,16 +27,16 @@ Neighbours = dict[int, tuple[LldpNeighbour, ...]]
 
 
 def read_lldpd(
-    ifindexes: Mapping[str, int], directories: Sequence[str] = LLDPCLI_DIRECTORIES
+    ifindexes: Mapping[str, int], directories: Sequence[str] = other_processes.LLDPCLI_DIRECTORIES
 ) -> tuple[Neighbours, Unreadable | None]:
     """(neighbours by ifindex, why they could not be read). `ifindexes`: of all links by name. To be called only if
     lldpd runs."""
     try:
-        status, output = lldpcli_output(directories)
+        status, output = other_processes.lldpcli_output(directories)
     except FileNotFoundError as error:
         return {}, Unreadable("missing", str(error))
     except TimeoutError:
-        return {}, Unreadable("failed", f"lldpcli did not end within {LLDPCLI_TIMEOUT:g} s")
+        return {}, Unreadable("failed", f"lldpcli did not end within {other_processes.LLDPCLI_TIMEOUT:g} s")
     except OSError as error:
         return {}, Unreadable("failed", f"lldpcli: {error}")
     if status or not output:
