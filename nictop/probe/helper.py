@@ -22,6 +22,8 @@ from nictop.probe import light_dataclasses
 from nictop.probe.actions import Actions
 from nictop.probe.kernel import other_processes
 from nictop.probe.kernel.backports import freeze
+from nictop.probe.kernel.capabilities import keep_capabilities, set_no_new_privileges
+from nictop.probe.kernel.own_process import close_others, set_process_name
 from nictop.probe.protocol.hello import encode_line
 from nictop.probe.protocol.output import LineWriter
 from nictop.probe.protocol.requests import take_lines
@@ -130,8 +132,6 @@ def _run_helper(requests: int, reports: int, channel: socket.socket, *, allow_ch
     status = 1
     try:
         light_dataclasses.install()
-        from nictop.probe.kernel.daemonize import close_others, set_process_name
-
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)  # it ends with the probe
         close_others(requests, reports, channel.fileno())
@@ -149,8 +149,6 @@ def _run_helper(requests: int, reports: int, channel: socket.socket, *, allow_ch
 
 def _give_up_rights() -> None:
     """Without the right to change the host, a helper has no other rights than tests need."""
-    from nictop.probe.kernel.capabilities import keep_capabilities, set_no_new_privileges
-
     try:
         keep_capabilities(KEPT)
         set_no_new_privileges()

@@ -14,6 +14,10 @@ import errno
 import os
 
 from nictop.probe.helper import Helper, start_helper
+from nictop.probe.kernel import landlock
+from nictop.probe.kernel.capabilities import NUMBERS, held_capabilities, keep_capabilities, set_no_new_privileges
+from nictop.probe.kernel.other_processes import ask_through
+from nictop.probe.traffic.user import why_stays_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,8 +51,6 @@ def give_up_rights(*, allow_changes: bool) -> Helper | None:
     helper = start_helper(allow_changes=allow_changes)
     _fields = restrict_process()
     _fields["allow_changes"] = allow_changes
-    from nictop.probe.kernel.other_processes import ask_through
-
     ask_through(helper.channel)
     return helper
 
@@ -64,10 +66,6 @@ def read_restriction() -> Restriction | None:
 
 def restrict_process() -> dict[str, Any]:
     """Restrict this process as far as possible; returns the fields of a `records.Restriction` but `allow_changes`."""
-    from nictop.probe.kernel.capabilities import NUMBERS, held_capabilities, keep_capabilities, set_no_new_privileges
-    from nictop.probe.kernel.landlock import restrict_self
-    from nictop.probe.traffic.user import why_stays_root
-
     fields: dict[str, Any] = {"landlock": None, "why_no_landlock": "", "capabilities": None, "why_all_capabilities": ""}
     fields["why_tests_are_root"] = _text_or_error(why_stays_root)
     try:
@@ -78,7 +76,7 @@ def restrict_process() -> dict[str, Any]:
         fields["why_all_capabilities"] = str(error)
     try:
         set_no_new_privileges()
-        fields["landlock"] = restrict_self()
+        fields["landlock"] = landlock.restrict_self()
     except OSError as error:
         fields["why_no_landlock"] = REASONS.get(error.errno or 0, str(error))
     return fields

@@ -12,6 +12,8 @@ import os
 import signal
 from dataclasses import dataclass
 
+from nictop.probe.kernel.own_process import close_others, set_process_name
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,23 +101,6 @@ def _run_child(work: Callable[[int, int], None], reports: int, commands: int, pa
             os.write(reports, f"{type(error).__name__}: {error}\n".replace("\n", " ").encode("utf-8", "replace")[:2000])
     finally:
         os._exit(status)
-
-
-def close_others(*keep: int) -> None:
-    """Close all other descriptors, and open /dev/null as the standard ones."""
-    null = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(null, descriptor)
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) not in keep:
-            with contextlib.suppress(OSError):  # the descriptor of the listing itself
-                os.close(int(name))
-
-
-def set_process_name(name: str) -> None:
-    """As ps(1) shows it (/proc/PID/comm), at most 15 bytes; children inherit it."""
-    with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as file:
-        file.write(name)
 
 
 def leave_cgroup(sys: str) -> None:

@@ -13,7 +13,6 @@ import os
 import re
 import select
 import socket
-import subprocess
 import time
 
 TYPE_CHECKING = False
@@ -97,6 +96,8 @@ def find_lldpcli(directories: Sequence[str]) -> str | None:
 
 def run_lldpcli(path: str) -> tuple[int, bytes]:
     """(return code, output). Raises TimeoutError and OSError."""
+    import subprocess
+
     from nictop.probe.kernel.programs import program_output
 
     command = (path, *LLDPCLI_ARGUMENTS)
