@@ -25,7 +25,7 @@ from nictop.probe.helper import Helper, HelperEnded
 from nictop.probe.inventory.scheduler import InventoryScheduler
 from nictop.probe.kernel.backports import freeze
 from nictop.probe.protocol.arguments import USAGE, ProbeOptions, parse_options
-from nictop.probe.protocol.hello import encode_line, hello
+from nictop.probe.protocol.hello import encode_line, hello, send_hello
 from nictop.probe.protocol.output import LineWriter
 from nictop.probe.protocol.requests import MAX_REQUEST_BYTES, RequestLines, parse_request
 from nictop.probe.protocol.schedule import Schedule
@@ -289,8 +289,12 @@ def main(arguments: list[str], counters: CounterReader | None = None) -> int:
     try:
         for descriptor in (0, 1):  # a file must not get the number of a closed one
             os.fstat(descriptor)
+        if counters is None:
+            counters = send_hello(1, options.interval)
         helper = give_up_rights(allow_changes=options.allow_changes)
         probe = Probe(options, counters=counters, helper=helper)
+    except BrokenPipeError:
+        return 0
     except OSError as error:  # started with stdin or stdout closed
         os.write(2, f"nictop.probe: {error}\n".encode())
         return 1
