@@ -35,6 +35,7 @@ READERS = {
 REASONS = {
     errno.ENOSYS: "the kernel has no Landlock (Linux 5.13)",
     errno.EOPNOTSUPP: "Landlock is not enabled at boot (lsm=)",
+    errno.EPERM: "Landlock is refused, as by the seccomp filter of a container",
     errno.E2BIG: "there are 16 Landlock rulesets already",
 }
 

@@ -33,6 +33,8 @@ ANSWER_TIMEOUT = 2.0
 """Seconds for an answer about processes, which the helper gives at once unless it has no CPU."""
 WRITE_TIMEOUT = 1.0
 """Seconds that the helper waits for somebody who does not read the answer."""
+OWN_CPU_SHARE = 0.2
+"""Of the CPU time of a question to the helper, what this process uses (1.7 of 7.7 ms for 900 descriptors)."""
 LLDPCLI_DIRECTORIES = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/run/current-system/sw/bin")
 LLDPCLI_ARGUMENTS = ("-f", "json0", "show", "neighbors", "details")
 LLDPCLI_TIMEOUT, MAX_LLDPCLI_SECONDS = 2.0, 8.0
@@ -46,6 +48,11 @@ def ask_through(channel: socket.socket) -> None:
     """From now on questions of this process and its children go to the helper."""
     global _channel  # noqa: PLW0603
     _channel = channel
+
+
+def own_cpu_share() -> float:
+    """The part of the CPU time of `read_places` that this process uses."""
+    return 1.0 if _channel is None else OWN_CPU_SHARE
 
 
 def read_places(pid: int, places: Sequence[str], proc: str = "/proc") -> dict[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from nictop.probe.kernel.other_processes import read_places
+from nictop.probe.kernel.other_processes import own_cpu_share, read_places
 from nictop.probe.traffic.sock_diag import parse_socket_link
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Socket = tuple[int, int]
 
 SLICE_SECONDS = 0.01
-"""CPU seconds of one call that are used for the search."""
+"""CPU seconds of one call that are used for the search, those of the helper included."""
 DESCRIPTORS_PER_STEP = 64
 """Descriptors that are read between two looks at the clock."""
 MAX_FOUND = 65536
@@ -92,7 +92,7 @@ class SocketOwners:
 
     def _continue(self, missing: set[int], wanted: dict[int, int]) -> None:
         """Search for `SLICE_SECONDS`, or until all that are missing are found."""
-        end = time.process_time() + SLICE_SECONDS
+        end = time.process_time() + SLICE_SECONDS * own_cpu_share()
         while True:
             if self._search is None:
                 self.denied = False
