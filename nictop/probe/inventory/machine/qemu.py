@@ -196,8 +196,12 @@ class Taps:
 
 def namespace_of(process: int | str, proc: str) -> str | None:
     """``net:[4026531833]``; None when it may not be read. `process`: a pid, or "self"."""
-    pid = os.getpid() if process == "self" else int(process)
-    return read_places(pid, ["ns/net"], proc).get("ns/net")
+    if process != "self":
+        return read_places(int(process), ["ns/net"], proc).get("ns/net")
+    try:
+        return os.readlink(f"{proc}/self/ns/net")
+    except OSError:
+        return None
 
 
 def parse_tap(content: str) -> str | None:
