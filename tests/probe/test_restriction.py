@@ -123,6 +123,25 @@ def test_no_process_is_signalled(tmp_path: Path) -> None:
     assert {found[name] for name in SIGNALS} == {"EPERM"}
 
 
+READS = {
+    "a file of another user": "open(folder + '/private/file').read()",
+    "kernel messages": "os.open('/dev/kmsg', os.O_RDONLY | os.O_NONBLOCK)",
+    "/dev/null": "open('/dev/null', 'w').write('x')",
+    "the first words of a command": "open('/proc/%d/cmdline' % stranger).read()",
+}
+
+
+def test_reading_goes_on(tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    (private / "file").write_text("content")
+    for path in (private / "file", private):
+        path.chmod(0o700)
+        os.chown(path, 1234, 1234)
+    found = attempts(READS, tmp_path)
+    assert {name: found[name] for name in READS} == dict.fromkeys(READS, "done")
+
+
 def test_without_landlock_the_capabilities_are_given_up_and_the_reason_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
