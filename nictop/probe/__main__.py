@@ -4,8 +4,8 @@ One thread and one poll(). `Hello` and the first `Counters` are sent before anyt
 from a child process, after events, on request, and at long intervals. Errors are sent as `Trouble` lines, and the rest
 continues.
 
-The arguments are those of `protocol.arguments`. Modules that can change this host are imported only with
-``--allow-changes``; without it, the plan of a change is read, and nothing else of it is done.
+The arguments are those of `protocol.arguments`. What does more than read is in `actions`; a root probe has it in
+another process, and gives up its own rights (`restriction`).
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ import sys
 import time
 
 from nictop.probe import light_dataclasses
+from nictop.probe.actions import Actions
 from nictop.probe.counters.reader import CounterReader
 from nictop.probe.counters.targets import parse_targets
+from nictop.probe.helper import Helper, HelperEnded
 from nictop.probe.inventory.scheduler import InventoryScheduler
 from nictop.probe.kernel.backports import freeze
 from nictop.probe.protocol.arguments import USAGE, ProbeOptions, parse_options
-from nictop.probe.protocol.hello import encode_line, hello
+from nictop.probe.protocol.hello import encode_line, hello, send_hello
 from nictop.probe.protocol.output import LineWriter
 from nictop.probe.protocol.requests import MAX_REQUEST_BYTES, RequestLines, parse_request
 from nictop.probe.protocol.schedule import Schedule
+from nictop.probe.restriction import give_up_rights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nictop.probe.changes.executor import Executor
     from nictop.probe.counters.on_demand.connections.reader import ConnectionReader
     from nictop.probe.counters.targets import Targets
-    from nictop.probe.plan.planner import Planner
-    from nictop.probe.traffic.generators import Generators
 
 EAGER_SECONDS = 0.2
 """Seconds between the first two readings with ``--eager``: 20 ticks of each CPU."""
@@ -49,10 +49,16 @@ class StopProbe(Exception):
 
 class Probe:
     """The state of one probe process. `counters`: a reader that has read once, when `protocol.hello` has sent the hello
-    and the first counters."""
+    and the first counters. `helper`: does what this process has no right to (`restriction.give_up_rights`)."""
 
     def __init__(
-        self, options: ProbeOptions, *, counters: CounterReader | None = None, sys: str = "/sys", proc: str = "/proc"
+        self,
+        options: ProbeOptions,
+        *,
+        counters: CounterReader | None = None,
+        helper: Helper | None = None,
+        sys: str = "/sys",
+        proc: str = "/proc",
     ) -> None:
         self._sys, self._proc = sys, proc
         self._options = options
@@ -72,16 +78,20 @@ class Probe:
             proc=proc,
         )
         self._connections: ConnectionReader | None = None
-        self._generators: Generators | None = None
-        self._executor: Executor | Planner | None = None
+        self._actions: Actions | Helper = helper or Actions(
+            self._send, self._poll, allow_changes=options.allow_changes, sys=sys, proc=proc
+        )
+        if helper is not None:
+            helper.attach(self._write, self._poll)
         self._requests = RequestLines()
         self._finished = False
         self._schedule = Schedule(options.interval, time.monotonic())
         self._heartbeat_deadline: float | None = None
         self._wakeup = os.pipe()
 
-    def run(self) -> None:
-        """Run until stdin or stdout is closed or SIGTERM is received. Leaves no child process."""
+    def run(self) -> int:
+        """Run until stdin or stdout is closed or SIGTERM is received; returns the exit status. Leaves no child
+        process."""
         self._install_signal_handlers()
         try:
             if self._hello_sent:
@@ -95,14 +105,15 @@ class Probe:
             self._start()
             while True:
                 self._run_once()
+        except HelperEnded:
+            os.write(2, b"nictop.probe: its helper has ended\n")
+            return 1
         except (StopProbe, BrokenPipeError):
             pass
         finally:
             self._inventories.kill()
-            if self._generators is not None:
-                self._generators.end_all()
-            if self._executor is not None:
-                self._executor.close()
+            self._actions.close()
+        return 0
 
     def _install_signal_handlers(self) -> None:
         """SIGINT is ignored, because a terminal sends it to the whole process group; the probe ends with its stdin."""
@@ -136,10 +147,8 @@ class Probe:
                 self._read_input()
             elif descriptor == self._wakeup[0]:
                 raise StopProbe
-            elif self._generators is not None and self._generators.owns(descriptor):
-                self._generators.handle_readable(descriptor, time.monotonic())
-            elif self._executor is not None and self._executor.owns(descriptor):
-                self._executor.handle_readable(descriptor, time.monotonic())
+            elif self._actions.owns(descriptor):
+                self._actions.handle_readable(descriptor, time.monotonic())
             else:
                 self._inventories.read(descriptor)
         now = time.monotonic()
@@ -147,10 +156,7 @@ class Probe:
             raise StopProbe
         if now >= self._schedule.next:
             self._sample(now)
-        if self._generators is not None:
-            self._generators.advance(now)
-        if self._executor is not None:
-            self._executor.advance(now)
+        self._actions.advance(now)
         self._inventories.advance(now)
         if self._finished and not self._output.backlogged:
             raise StopProbe
@@ -159,11 +165,8 @@ class Probe:
 
     def _next_deadline(self, now: float) -> float:
         next_inventory = self._inventories.next_time(may_start=not self._output.backlogged)
-        deadlines = [self._schedule.next, self._heartbeat_deadline, next_inventory]
-        if self._generators is not None:
-            deadlines.append(self._generators.next_deadline(now))
-        if self._executor is not None:
-            deadlines.append(self._executor.next_deadline())
+        actions = self._actions.next_deadline(now)
+        deadlines = [self._schedule.next, self._heartbeat_deadline, next_inventory, actions]
         return min(deadline for deadline in deadlines if deadline is not None)
 
     def _sample(self, now: float) -> None:
@@ -233,9 +236,9 @@ class Probe:
         if request.get("inventory"):
             self._inventories.request("request", now, forced=True)
         if "traffic" in request:
-            self._handle_traffic(request["traffic"], now)
+            self._actions.handle_request("traffic", request["traffic"], now)
         if "change" in request:
-            self._handle_change(request["change"], now)
+            self._actions.handle_request("change", request["change"], now)
 
     def _request_connections(self, links: list[int], now: float) -> None:
         if self._connections is not None:
@@ -248,35 +251,6 @@ class Probe:
 
             self._connections = ConnectionReader(links, self._proc, self._sys + "/fs/cgroup")
             self._schedule.bring_forward(EAGER_SECONDS, now)
-
-    def _handle_traffic(self, request: dict[str, object], now: float) -> None:
-        if self._generators is None:
-            from nictop.probe.traffic.generators import Generators
-
-            self._generators = Generators(self._send_traffic, self._poll, self._proc)
-        self._generators.handle_request(request, now)
-
-    def _handle_change(self, request: dict[str, object], now: float) -> None:
-        """A probe that only reads has the planner, which makes no change."""
-        if self._executor is None:
-            self._executor = self._new_executor() if self._options.allow_changes else self._new_planner()
-        self._executor.handle_request(request, now)
-
-    def _new_executor(self) -> Executor:
-        from nictop.probe.changes.executor import Executor
-
-        return Executor(self._send_change, self._poll, sys=self._sys, proc=self._proc)
-
-    def _new_planner(self) -> Planner:
-        from nictop.probe.plan.planner import Planner
-
-        return Planner(self._send_change, self._poll, sys=self._sys, proc=self._proc)
-
-    def _send_change(self, fields: dict[str, object]) -> None:
-        self._send("change", fields)
-
-    def _send_traffic(self, fields: dict[str, object], *, droppable: bool = False) -> None:
-        self._send("traffic", fields, droppable=droppable)
 
     def _restart_heartbeat(self) -> None:
         """The whole heartbeat interval starts again for the next request."""
@@ -303,8 +277,7 @@ class Probe:
     def _update_output_poll(self) -> None:
         """Poll stdout for writing only while lines are waiting; its end is reported in any case."""
         self._poll.register(1, select.POLLOUT if self._output.backlogged else 0)
-        if self._generators is not None:
-            self._generators.pause(self._output.backlogged)
+        self._actions.pause(self._output.backlogged)
 
 
 def main(arguments: list[str], counters: CounterReader | None = None) -> int:
@@ -316,12 +289,16 @@ def main(arguments: list[str], counters: CounterReader | None = None) -> int:
     try:
         for descriptor in (0, 1):  # a file must not get the number of a closed one
             os.fstat(descriptor)
-        probe = Probe(options, counters=counters)
+        if counters is None:
+            counters = send_hello(1, options.interval)
+        helper = give_up_rights(allow_changes=options.allow_changes)
+        probe = Probe(options, counters=counters, helper=helper)
+    except BrokenPipeError:
+        return 0
     except OSError as error:  # started with stdin or stdout closed
         os.write(2, f"nictop.probe: {error}\n".encode())
         return 1
-    probe.run()
-    return 0
+    return probe.run()
 
 
 if __name__ == "__main__":

@@ -461,6 +461,10 @@ FAILING = {
 NO_RESCAN = "scheduler.RESCAN_SECONDS = scheduler.RESCAN_SECONDS_WITHOUT_EVENTS = 3600.0"
 
 
+COUNT_TAKEN = "import mmap, os\ntaken = mmap.mmap(-1, 1)\n"
+"""Memory that all inventories share: they cannot write a file."""
+
+
 @contextmanager
 def another_probe(
     folder: Path, statements: str, *arguments: str, namespace: Namespace | None = None
@@ -536,10 +540,9 @@ def test_cpu_time_of_a_process_in_nanoseconds() -> None:
 
 def test_a_failed_inventory_is_repeated(tmp_path: Path) -> None:
     """Without event or request."""
-    once = tmp_path / "once"
-    body = f"import os\n    if not os.path.exists({str(once)!r}): open({str(once)!r}, 'w').close(); os._exit(3)\n"
+    body = "taken[0] += 1\n    if taken[0] == 1: os._exit(3)\n"
     limits = f"scheduler.FAILURE_RETRY_SECONDS = 0.1; {NO_RESCAN}"
-    statements = with_inventory(f"{body}    return real(reason, sys=sys, proc=proc)") + limits
+    statements = COUNT_TAKEN + with_inventory(f"{body}    return real(reason, sys=sys, proc=proc)") + limits
     with another_probe(tmp_path, statements) as probe:
         assert probe.wait_for(lambda line: line.trouble).trouble is not None
         assert probe.wait_for(lambda line: line.inventory).inventory is not None
@@ -547,16 +550,14 @@ def test_a_failed_inventory_is_repeated(tmp_path: Path) -> None:
 
 def test_an_inventory_with_a_failed_source_is_repeated(tmp_path: Path) -> None:
     """As when NetworkManager was slow. At growing intervals, and no more after a complete one."""
-    often = tmp_path / "often"
     body = (
-        f"import os; from dataclasses import replace; from nictop.probe.records import Unreadable\n"
-        f"    with open({str(often)!r}, 'a') as file: file.write('x')\n"
-        f"    late = {{'networkmanager': Unreadable('failed', 'late')}}\n"
-        f"    complete = os.path.getsize({str(often)!r}) > 2\n"
-        f"    return replace(real(reason, sys=sys, proc=proc), unreadable={{}} if complete else late)"
+        "from dataclasses import replace; from nictop.probe.records import Unreadable\n"
+        "    taken[0] += 1\n"
+        "    late = {'networkmanager': Unreadable('failed', 'late')}\n"
+        "    return replace(real(reason, sys=sys, proc=proc), unreadable={} if taken[0] > 2 else late)"
     )
     limits = f"scheduler.FIRST_REPEAT_SECONDS = 0.1; {NO_RESCAN}"
-    with another_probe(tmp_path, with_inventory(body) + limits) as probe:
+    with another_probe(tmp_path, COUNT_TAKEN + with_inventory(body) + limits) as probe:
         taken = [probe.wait_for(lambda line: line.inventory).inventory for _ in range(3)]
     assert [bool(one and one.unreadable) for one in taken] == [True, True, False]
 

@@ -42,7 +42,7 @@ NEWER_ARGUMENTS = {
 }
 """Function or method → keyword arguments that Python 3.6 does not have."""
 
-COMPUTED_NAMES = frozenset(("prctl", "sha256"))
+COMPUTED_NAMES = frozenset(("capget", "capset", "prctl", "sha256", "syscall"))
 """Of a library that is opened, and of a module that is imported by a computed name."""
 
 Names = Mapping[str, frozenset[str]]

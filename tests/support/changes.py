@@ -17,7 +17,7 @@ from nictop.wire.codec import decode
 from nictop.wire.ssh.bootstrap_command import RemoteCommand
 from nictop.wire.ssh.bundle import bundle
 from tests.support.namespaces import Namespace
-from tests.support.probe import TEST_TIMEOUT, Probe, is_alive, wait_until
+from tests.support.probe import TEST_TIMEOUT, Probe, is_alive, is_helper, wait_until
 
 LINK, PEER = "nic0", "peer0"
 QUEUES = f"/sys/class/net/{LINK}/queues"
@@ -88,8 +88,8 @@ def read_processes(namespace: Namespace) -> dict[int, tuple[int, int]]:
 
 def watchers_in(namespace: Namespace) -> list[int]:
     """Processes that watch a guard or roll back for one, and their children: the only processes whose session leader
-    has ended."""
-    found = processes_in(namespace).items()
+    has ended, but for the helper of a probe that was killed."""
+    found = [(pid, session) for pid, session in processes_in(namespace).items() if not is_helper(pid)]
     return [pid for pid, session in found if pid != session and not os.path.exists(f"/proc/{session}")]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from nictop.probe.helper import NAME
 from nictop.probe.records import Inventory, Line, Unreadable
 from nictop.wire.codec import decode
 from nictop.wire.local import probe_command
@@ -111,9 +112,34 @@ class Probe:
         self.process.stdin.flush()
 
     def children(self) -> list[int]:
-        """Process ids of the probe's children."""
-        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as file:
-            return [int(word) for word in file.read().split()]
+        """Process ids of the children of the probe and of its helper, without the helper itself."""
+        found = []
+        for pid in children_of(self.process.pid):
+            found += children_of(pid) if is_helper(pid) else [pid]
+        return found
+
+    def pids(self) -> tuple[int, int]:
+        """Of the probe and of its helper."""
+        return self.process.pid, self.helper()
+
+    def helper(self) -> int:
+        """Process id of the helper; 0: there is none."""
+        return next(filter(is_helper, children_of(self.process.pid)), 0)
+
+
+def children_of(pid: int) -> list[int]:
+    """[] for a process that has ended."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def is_helper(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text() == f"{NAME}\n"
+    except OSError:
+        return False
 
 
 def is_alive(pid: int) -> bool:

@@ -19,7 +19,7 @@ from nictop.wire.ssh import remote_probe
 from nictop.wire.ssh import source as ssh
 from nictop.wire.ssh.connection import SshTarget
 from tests.support.namespaces import Namespace
-from tests.support.probe import TEST_TIMEOUT, is_alive, wait_until
+from tests.support.probe import TEST_TIMEOUT, is_alive, is_helper, wait_until
 
 SSHD_PATH = "/usr/sbin:/sbin:/usr/local/sbin:/usr/bin"
 PRIVILEGE_SEPARATION_DIRECTORY = "/run/sshd"
@@ -190,7 +190,7 @@ class Sshd:
 
     def probes(self) -> list[int]:
         """The descendants that are probes or children of probes."""
-        return [pid for pid in self.sessions() if b"-I\0-S\0-c\0" in command_line(pid)]
+        return [pid for pid in self.sessions() if b"-I\0-S\0-c\0" in command_line(pid) and not is_helper(pid)]
 
     def install_script(self, name: str, text: str) -> None:
         """Install an executable script that is first in PATH of the sessions."""

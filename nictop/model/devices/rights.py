@@ -1,4 +1,4 @@
-"""Values that the probe could not read because it does not run as root.
+"""Values that the probe could not read because it does not run as root; what the kernel forbids one that does.
 
 Reads nothing; takes the newest snapshot.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import Unreadable
+from nictop.probe.records import Restriction, Unreadable
 
 FIELD_TEXTS = {
     "bonds": "LACP partners of bond ports",
@@ -59,6 +59,42 @@ def rights_text(snapshot: Snapshot) -> str:
     if snapshot.hello is None:
         return ""
     return "root" if snapshot.hello.euid == 0 else f"user {snapshot.hello.euid}"
+
+
+SIGNAL_ABI = 6
+"""Version of Landlock's ABI from which on the probe cannot signal other processes (Linux 6.12)."""
+
+
+def restriction_text(snapshot: Snapshot) -> str:
+    """Whether the kernel holds the probe to reading: ``held by the kernel: Landlock ABI 7; capabilities net_admin``; ""
+    if that is not known."""
+    if snapshot.inventory is None or snapshot.hello is None:
+        return ""
+    found = snapshot.inventory.restriction
+    if found is None:
+        return (
+            "" if is_root(snapshot) else f"not held by the kernel: the probe has the rights of {rights_text(snapshot)}"
+        )
+    parts = [_landlock_text(found), _capabilities_text(found)]
+    if found.why_tests_are_root:
+        parts.append(f"tests run as root, because {found.why_tests_are_root}")
+    if found.allow_changes:
+        parts.append("changes are made by another process")
+    return "; ".join(parts)
+
+
+def _landlock_text(found: Restriction) -> str:
+    if found.landlock is None:
+        return f"not held by the kernel, because {found.why_no_landlock}"
+    if found.landlock < SIGNAL_ABI:
+        return f"held by the kernel but for signals, which need Linux 6.12: Landlock ABI {found.landlock}"
+    return f"held by the kernel: Landlock ABI {found.landlock}"
+
+
+def _capabilities_text(found: Restriction) -> str:
+    if found.capabilities is None:
+        return f"all capabilities, because {found.why_all_capabilities}"
+    return f"capabilities {', '.join(found.capabilities) or 'none'}"
 
 
 def missing_rights_text(snapshot: Snapshot) -> str:

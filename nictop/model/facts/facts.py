@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from nictop.model.devices.rights import restriction_text
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.facts.bonds import bond_sections
 from nictop.model.facts.bridges import bridge_section
@@ -146,6 +147,7 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
             facts.append(Fact("Support", EXPERIMENTAL_ESXI, "warn"))
         else:
             facts.append(Fact("Probe", f"nictop {hello.version}, Python {hello.python}, pid {hello.pid}, {rights}"))
+            facts += [Fact("Read-only", text) for text in (restriction_text(snapshot),) if text]
     absent = [source for source, why in _failed(snapshot) if is_esxi(platform) and why.detail == NOT_OFFERED_BY_ESXI]
     failed = [Fact("Not available", f"{NOT_OFFERED_BY_ESXI}: {', '.join(absent)}", "dim")] if absent else []
     failed += [

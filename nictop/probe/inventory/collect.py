@@ -36,6 +36,7 @@ from nictop.probe.records import (
     Thread,
     Unreadable,
 )
+from nictop.probe.restriction import read_restriction
 
 Result = TypeVar("Result")
 MACHINE_SOURCES = (
@@ -154,6 +155,7 @@ def take_inventory(
         pci=(),
         links=(),
         unreadable=sources.failed,
+        restriction=read_restriction(),
     )
 
     def pass_on(*pending: str) -> None:

@@ -13,6 +13,8 @@ import os
 import signal
 from dataclasses import dataclass
 
+from nictop.probe.kernel.own_process import close_others, set_process_name
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +23,8 @@ CGROUP_HIERARCHIES = ("", "unified", "systemd", "memory", "pids", "freezer")
 """Below /sys/fs/cgroup: version 2; with version 1 the hierarchies that systemd uses, and those that could end or stop
 the process, or forbid it to start programs."""
 OOM_SCORE_ADJ_MIN = -1000
+
+DETACHED_NAME = "nictop-detached"
 
 
 @dataclass
@@ -86,6 +90,7 @@ def _run_child(work: Callable[[int, int], None], reports: int, commands: int, pa
                 return
             leave_cgroup(sys)
             refuse_oom_kill()
+            set_process_name(DETACHED_NAME)
         else:
             from nictop.probe.kernel.pdeathsig import set_parent_death_signal
 
@@ -100,17 +105,6 @@ def _run_child(work: Callable[[int, int], None], reports: int, commands: int, pa
             os.write(reports, f"{type(error).__name__}: {error}\n".replace("\n", " ").encode("utf-8", "replace")[:2000])
     finally:
         os._exit(status)
-
-
-def close_others(*keep: int) -> None:
-    """Close all other descriptors, and open /dev/null as the standard ones."""
-    null = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(null, descriptor)
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) not in keep:
-            with contextlib.suppress(OSError):  # the descriptor of the listing itself
-                os.close(int(name))
 
 
 def leave_cgroup(sys: str) -> None:

@@ -76,6 +76,7 @@ from nictop.probe.records.machine import (
     IommuGroup,
     KernelMessage,
     Platform,
+    Restriction,
     Services,
     Settings,
     Thread,
@@ -212,6 +213,7 @@ __all__ = [
     "ReceivedPackets",
     "RefusedSender",
     "Request",
+    "Restriction",
     "Rings",
     "Routing",
     "Rss",
@@ -291,6 +293,8 @@ class Inventory:
     routing: Routing | None = None
     """None: not read, as in older recordings."""
     filters: PacketFilters = field(default_factory=PacketFilters)
+    restriction: Restriction | None = None
+    """None: the probe does not run as root, or in older recordings."""
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,23 @@ class Platform:
 
 
 @dataclass(frozen=True)
+class Restriction:
+    """What the kernel forbids a probe that root runs (`probe.restriction`)."""
+
+    landlock: int | None
+    """Version of the ABI (landlock(7)): from 1 on no file is written and no program is started, from 6 on no other
+    process is signalled. None: not in use."""
+    why_no_landlock: str
+    capabilities: tuple[str, ...] | None
+    """Those that the probe has kept: ``net_admin``. None: all."""
+    why_all_capabilities: str
+    why_tests_are_root: str
+    """"": tests run as the user of sudo, or as nobody."""
+    allow_changes: bool
+    """Another process of this probe may change the host."""
+
+
+@dataclass(frozen=True)
 class Services:
     """Daemons that affect NICs: pid; None: not running. /proc/*/comm"""
 

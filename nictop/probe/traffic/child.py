@@ -56,9 +56,9 @@ class TrafficChild:
         self._status = b""
 
     @classmethod
-    def start(cls, program: Program, deadline: float) -> TrafficChild:
-        """Run a command line, its first word a path, or a function. Raises OSError when no process or pipe can be made;
-        later errors are returned by `start_result`."""
+    def start(cls, program: Program, deadline: float, prepare: Callable[[], object] = int) -> TrafficChild:
+        """Run a command line, its first word a path, or a function; `prepare` is called in the child before. Raises
+        OSError when no process or pipe can be made; later errors are returned by `start_result`."""
         pipes: list[int] = []
         try:
             for _ in range(3):
@@ -69,7 +69,7 @@ class TrafficChild:
             try:
                 pid = os.fork()
                 if pid == 0:
-                    _run_child(program, parent, pipes[1], pipes[3], pipes[5])
+                    _run_child(program, prepare, parent, pipes[1::2])
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)
         except OSError:
@@ -197,8 +197,10 @@ def terminate_all(children: Sequence[TrafficChild]) -> None:
             time.sleep(KILL_POLL_SECONDS)
 
 
-def _run_child(program: Program, parent: int, start_pipe: int, stdout: int, stderr: int) -> NoReturn:
-    """The child after fork: default signals, own session and descriptors, then the program."""
+def _run_child(program: Program, prepare: Callable[[], object], parent: int, pipes: Sequence[int]) -> NoReturn:
+    """The child after fork: default signals, own session and descriptors, then the program. `pipes`: to write the start
+    result, standard output and errors to."""
+    start_pipe, stdout, stderr = pipes
     status = 127
     try:
         signal.set_wakeup_fd(-1)
@@ -206,9 +208,10 @@ def _run_child(program: Program, parent: int, start_pipe: int, stdout: int, stde
             signal.signal(signal_number, signal.SIG_DFL)
         os.setsid()
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        prepare()
         from nictop.probe.kernel.pdeathsig import set_parent_death_signal
 
-        set_parent_death_signal(parent)
+        set_parent_death_signal(parent)  # a change of the user would clear it
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(stdout, 1)
         os.dup2(stderr, 2)

@@ -289,7 +289,12 @@ class Generators:
         generator.kills = kills
 
     def _fork(self, command: TrafficCommand, program: Any, argv: list[str], deadline: float, now: float) -> Generator:
-        child = TrafficChild.start(program, now + deadline)
+        def prepare() -> None:
+            from nictop.probe.traffic.user import leave_root
+
+            leave_root(command, "" if callable(program) else program[0])
+
+        child = TrafficChild.start(program, now + deadline, prepare)
         generator = Generator(command, child, argv, now)
         self._register(child.start_pipe, generator)
         return generator

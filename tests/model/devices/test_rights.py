@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nictop.model.devices.rights import is_root, missing_rights_text, needs_root, rights_text
+import pytest
+
+from nictop.model.devices.rights import is_root, missing_rights_text, needs_root, restriction_text, rights_text
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import Unreadable
+from nictop.probe.records import Restriction, Unreadable
 from tests.model.hosts import HELLO, live_host
 
 DENIED = Unreadable("needs_root", "EPERM")
@@ -47,3 +49,43 @@ def test_rights_text() -> None:
     assert (is_root(unknown), rights_text(unknown), missing_rights_text(unknown)) == (None, "", "")
     greeted = replace(unknown, hello=replace(HELLO, euid=7))
     assert (rights_text(greeted), missing_rights_text(greeted)) == ("user 7", "")
+
+
+HELD = Restriction(7, "", ("net_admin", "syslog"), "", "", False)
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (HELD, "held by the kernel: Landlock ABI 7; capabilities net_admin, syslog"),
+        (
+            replace(HELD, landlock=4, capabilities=()),
+            "held by the kernel but for signals, which need Linux 6.12: Landlock ABI 4; capabilities none",
+        ),
+        (
+            replace(HELD, landlock=None, why_no_landlock="the kernel has no Landlock (Linux 5.13)"),
+            "not held by the kernel, because the kernel has no Landlock (Linux 5.13); capabilities net_admin, syslog",
+        ),
+        (
+            replace(
+                HELD, landlock=None, why_no_landlock="no ctypes", capabilities=None, why_all_capabilities="no ctypes"
+            ),
+            "not held by the kernel, because no ctypes; all capabilities, because no ctypes",
+        ),
+        (
+            replace(HELD, why_tests_are_root="CAP_SETUID is missing", allow_changes=True),
+            "held by the kernel: Landlock ABI 7; capabilities net_admin, syslog; "
+            "tests run as root, because CAP_SETUID is missing; changes are made by another process",
+        ),
+        (None, ""),
+    ],
+)
+def test_what_the_kernel_holds_of_a_root_probe(found: Restriction | None, text: str) -> None:
+    snapshot = host(0)
+    assert snapshot.inventory is not None
+    assert restriction_text(replace(snapshot, inventory=replace(snapshot.inventory, restriction=found))) == text
+
+
+def test_nothing_is_held_of_the_probe_of_a_user() -> None:
+    assert restriction_text(host(1000)) == "not held by the kernel: the probe has the rights of user 1000"
+    assert restriction_text(Snapshot.empty("vm1")) == ""

@@ -114,7 +114,7 @@ def test_prepare_apply_then_keep_or_undo(host: Namespace, kind: str) -> None:
         assert all(one.before == one.after and not one.undo for one in again.plan), (
             "all settings have their values already"
         )
-        wait_for_no_process_left(host, change.probe.process.pid)
+        wait_for_no_process_left(host, *change.probe.pids())
 
 
 def test_change_is_undone_at_the_deadline(host: Namespace) -> None:
@@ -196,7 +196,7 @@ def test_two_probes_cannot_change_one_link(host: Namespace) -> None:
         shown = second.prepare(ADDRESS)
         first.apply(MTU)
         first.wait_for("applied")
-        guards = set(processes_in(host)) - {first.probe.process.pid, second.probe.process.pid}
+        guards = set(processes_in(host)) - {*first.probe.pids(), *second.probe.pids()}
         for step in ("prepare", "apply"):
             text = refused(second, step, actions=ADDRESS, fingerprint=shown.fingerprint, keep_within=5)
             assert any(f"another change of {LINK} is in progress: process {pid} of " in text for pid in guards), text
@@ -375,21 +375,21 @@ def test_guard_is_detached_from_the_session(host: Namespace) -> None:
     with change_client(host) as change:
         change.apply(MTU)
         change.wait_for("applied")
-        probe = change.probe.process.pid
+        probe, helper = change.probe.pids()
         session = os.getsid(probe)  # shared with its inventory processes
         assert sorted(guards_in(host) + watchers_in(host)) == sorted(
             pid for pid, its_session in processes_in(host).items() if its_session != session
         )
         (guard,) = guards_in(host)
         own, others = (
-            {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")} for pid in (guard, probe)
+            {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")} for pid in (guard, helper)
         )
         standard = {os.readlink(f"/proc/{probe}/fd/{number}") for number in (0, 1, 2)}
         assert not own & standard
         assert len({one for one in own & others if one.startswith("pipe:")}) == 2
         with open(f"/proc/{guard}/stat") as file:
             parent = int(file.read().rpartition(")")[2].split()[1])
-        assert parent != probe
+        assert parent not in (probe, helper)
 
 
 def test_mtu_of_upper_links_is_restored(host: Namespace) -> None:

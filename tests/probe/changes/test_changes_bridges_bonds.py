@@ -169,4 +169,4 @@ def test_real_change_is_undone_and_confirmed(namespace: Namespace, kind: str) ->
             change.request(step)
             assert change.wait_for("kept", "undone").kind == end
             assert (shown_state(namespace, kind) == old) == (end == "undone")
-        wait_for_no_process_left(namespace, change.probe.process.pid)
+        wait_for_no_process_left(namespace, *change.probe.pids())

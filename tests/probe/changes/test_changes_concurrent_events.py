@@ -187,7 +187,7 @@ def test_stopped_guard_is_replaced(host: Namespace, event: Callable[[ChangeClien
         (guard,) = guards_in(host)
         os.kill(guard, signal.SIGSTOP)
         event(change)
-        wait_for_no_process_left(host, change.probe.process.pid)
+        wait_for_no_process_left(host, *change.probe.pids())
         assert read_state(host) == old
     wait_for_no_process_left(host)
 

@@ -92,7 +92,7 @@ def test_a_probe_that_only_reads_has_the_same_plan(host: Namespace, kind: str) -
             expected.needs_second_yes,
         )
         assert all(one.before and one.after and one.undo for one in shown.plan)
-        wait_for_no_process_left(host, probe.process.pid)
+        wait_for_no_process_left(host, *probe.pids())
     assert read_state(host) == old
 
 
@@ -107,7 +107,7 @@ def test_it_makes_no_change_whatever_it_is_sent(host: Namespace) -> None:
             assert change.wait_for("refused").text == READ_ONLY_TEXT
         change.request("nonsense", actions=MTU)
         assert "step is not one of" in change.wait_for("refused").text
-        wait_for_no_process_left(host, probe.process.pid)
+        wait_for_no_process_left(host, *probe.pids())
     assert read_state(host) == old
 
 

@@ -675,7 +675,7 @@ def test_stop_ends_a_generator_and_its_children(
     server.send({"traffic": {"id": "server", "action": "stop"}})
     next_line(client, "exit", name="client")
     next_line(server, "exit", name="server")
-    wait_until(lambda: set(marked_processes(mark)) == {client.process.pid, server.process.pid})
+    wait_until(lambda: set(marked_processes(mark)) == {*client.pids(), *server.pids()})
     client.send({"traffic": {"id": "client", "action": "stop"}})
     assert "no generator of this name" in next_line(client, "failed").text
 

@@ -21,7 +21,7 @@ from nictop.traffic.path.session import PathSession
 from nictop.wire.local import LocalSource, probe_command
 from tests.support.kills import kill_matrix
 from tests.support.namespaces import Namespace, applied, why_no_namespaces
-from tests.support.probe import wait_until
+from tests.support.probe import is_helper, wait_until
 from tests.traffic.pair import (
     LIMIT,
     RETRY,
@@ -97,8 +97,8 @@ def has_no_socket(namespace: Namespace) -> bool:
 
 
 def has_only_a_probe(namespace: Namespace) -> bool:
-    """With the child that takes its inventories."""
-    return len(processes_in(namespace)) <= 2
+    """With its helper, and the child that takes its inventories."""
+    return len([pid for pid in processes_in(namespace) if not is_helper(pid)]) <= 2
 
 
 async def test_requested_port(both: Pair) -> None:

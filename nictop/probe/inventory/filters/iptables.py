@@ -100,7 +100,7 @@ def read_iptables_chains(proc: str = "/proc") -> tuple[tuple[PacketChain, ...], 
 
 def _read_table(layout: Layout, table: str) -> tuple[PacketChain, ...] | Unreadable:
     try:
-        with socket.socket(layout.domain, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.IPPROTO_RAW) as requests:
+        with socket.socket(layout.domain, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as requests:
             info = _getsockopt(requests, layout.level, SO_GET_INFO, NAME.pack(table.encode()), INFO.size)
             size = INFO.unpack(info)[-1]
             if size > MAX_TABLE_BYTES:

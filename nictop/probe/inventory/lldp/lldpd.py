@@ -9,21 +9,15 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nictop.probe.inventory.lldp.frames import MAX_ADDRESSES, MAX_VLANS
+from nictop.probe.kernel import other_processes
 from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.kernel.exits import exit_text
-from nictop.probe.kernel.programs import program_output
 from nictop.probe.records import LldpNeighbour, Unreadable
 
-DIRECTORIES = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/run/current-system/sw/bin")
-ARGUMENTS = ("-f", "json0", "show", "neighbors", "details")
-LLDPCLI_TIMEOUT, MAX_LLDPCLI_SECONDS = 2.0, 8.0
-"""Seconds on an idle and on a busy host: lldpd may hang."""
-MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 MAX_NEIGHBOURS = 8
 """Of one NIC."""
 PROTOCOLS = {"LLDP": "LLDP", "CDPv1": "CDP", "CDPv2": "CDP"}
@@ -33,27 +27,23 @@ Neighbours = dict[int, tuple[LldpNeighbour, ...]]
 
 
 def read_lldpd(
-    ifindexes: Mapping[str, int], directories: tuple[str, ...] = DIRECTORIES
+    ifindexes: Mapping[str, int], directories: Sequence[str] = other_processes.LLDPCLI_DIRECTORIES
 ) -> tuple[Neighbours, Unreadable | None]:
     """(neighbours by ifindex, why they could not be read). `ifindexes`: of all links by name. To be called only if
     lldpd runs."""
-    paths = (os.path.join(directory, "lldpcli") for directory in directories)
-    path = next((path for path in paths if os.access(path, os.X_OK)), None)
-    if path is None:
-        return {}, Unreadable("missing", "lldpcli is not installed")
     try:
-        status, output = program_output(
-            (path, *ARGUMENTS), LLDPCLI_TIMEOUT, MAX_LLDPCLI_SECONDS, environment={"LC_ALL": "C"}
-        )
+        status, output = other_processes.lldpcli_output(directories)
+    except FileNotFoundError as error:
+        return {}, Unreadable("missing", str(error))
     except TimeoutError:
-        return {}, Unreadable("failed", f"lldpcli did not end within {LLDPCLI_TIMEOUT:g} s")
-    except (OSError, subprocess.SubprocessError) as error:
+        return {}, Unreadable("failed", f"lldpcli did not end within {other_processes.LLDPCLI_TIMEOUT:g} s")
+    except OSError as error:
         return {}, Unreadable("failed", f"lldpcli: {error}")
     if status or not output:
         if os.geteuid() != 0:
             return {}, Unreadable("needs_root", "the control socket of lldpd is open to root and its group")
         return {}, Unreadable("failed", f"lldpcli {exit_text(status)}")
-    return parse_neighbours(output[:MAX_OUTPUT_BYTES], ifindexes)
+    return parse_neighbours(output, ifindexes)
 
 
 def parse_neighbours(output: bytes, ifindexes: Mapping[str, int]) -> tuple[Neighbours, Unreadable | None]:

@@ -7,7 +7,6 @@ reading the descriptors of another user's process needs root, which is reported.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from nictop.probe.kernel.other_processes import read_places
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import printable_path, read_text, unreadable_from_error
 from nictop.probe.records import Link, Unreadable
@@ -180,25 +180,26 @@ class Taps:
 
     def _open_links(self, pid: int, descriptors: list[str]) -> Iterator[tuple[str, int | None]]:
         """(name, ifindex or None when it is not in this namespace) of each open tap."""
-        for number in descriptors:
-            target = ""
-            with contextlib.suppress(OSError):  # closed in between
-                target = printable_path(os.readlink(f"{self._proc}/{pid}/fd/{number}"))
+        targets = read_places(pid, [f"fd/{number}" for number in descriptors], self._proc)
+        for place, path in targets.items():
+            target = printable_path(path)
             match = MACVTAP_DEVICE.fullmatch(target)
             if match:
                 ifindex = int(match[1])
                 yield f"tap{ifindex}", ifindex if ifindex in self._macvtaps else None
             elif target.endswith(TUN_DEVICE):
-                content = read_text(f"{self._proc}/{pid}/fdinfo/{number}")
-                name = parse_tap(content) if isinstance(content, str) else None
+                information = place.replace("fd/", "fdinfo/")
+                name = parse_tap(read_places(pid, [information], self._proc).get(information, ""))
                 if name is not None:
                     yield name, self._taps.get(name)
 
 
 def namespace_of(process: int | str, proc: str) -> str | None:
-    """``net:[4026531833]``; None when it may not be read."""
+    """``net:[4026531833]``; None when it may not be read. `process`: a pid, or "self"."""
+    if process != "self":
+        return read_places(int(process), ["ns/net"], proc).get("ns/net")
     try:
-        return os.readlink(f"{proc}/{process}/ns/net")
+        return os.readlink(f"{proc}/self/ns/net")
     except OSError:
         return None
 

@@ -19,7 +19,7 @@ from nictop.probe.inventory.lldp.daemons import read_lldp
 from nictop.probe.inventory.lldp.lldpd import parse_neighbours as parse_lldpd
 from nictop.probe.inventory.lldp.networkd import parse_answers, parse_lldp_file, read_networkd_lldp
 from nictop.probe.inventory.lldp.networkmanager import parse_neighbours
-from nictop.probe.kernel import waiting
+from nictop.probe.kernel import other_processes, waiting
 from nictop.probe.records import Link, LldpNeighbour, Services, Unreadable
 from tests.support.lldp_frames import ROUTER, aggregation, lldp_frame, lldpdu, max_frame, pvid
 
@@ -278,7 +278,7 @@ def test_lldpcli_is_run(tmp_path: Path) -> None:
 
 def test_lldpcli_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "never")
-    monkeypatch.setattr(lldpd, "LLDPCLI_TIMEOUT", 0.05)
+    monkeypatch.setattr(other_processes, "LLDPCLI_TIMEOUT", 0.05)
     found, trouble = lldpd.read_lldpd({"v1": 3}, lldpcli(tmp_path, f"read line < {tmp_path}/never"))
     assert (found, trouble) == ({}, Unreadable("failed", "lldpcli did not end within 0.05 s"))
 
@@ -292,12 +292,12 @@ def test_lldpcli_gets_more_time_on_a_busy_host(tmp_path: Path, monkeypatch: pyte
     def busy(_: str) -> tuple[int, int]:
         readings.append((0, 100 * len(readings)))
         if len(readings) == 5:  # one at the beginning, two for each time that the limit passes
-            monkeypatch.setattr(lldpd, "LLDPCLI_TIMEOUT", 60.0)
+            monkeypatch.setattr(other_processes, "LLDPCLI_TIMEOUT", 60.0)
             (tmp_path / "go").write_text("on\n")
         return readings[-1]
 
-    monkeypatch.setattr(lldpd, "LLDPCLI_TIMEOUT", 0.05)
-    monkeypatch.setattr(lldpd, "MAX_LLDPCLI_SECONDS", 120.0)
+    monkeypatch.setattr(other_processes, "LLDPCLI_TIMEOUT", 0.05)
+    monkeypatch.setattr(other_processes, "MAX_LLDPCLI_SECONDS", 120.0)
     monkeypatch.setattr(waiting, "read_cpu_times", busy)
     script = f"read line < {tmp_path}/go; exec /bin/cat {tmp_path}/output"
     found, trouble = lldpd.read_lldpd({"v1": 3}, lldpcli(tmp_path, script))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 
+from nictop.probe.kernel.other_processes import own_cpu_share, read_places
 from nictop.probe.traffic.sock_diag import parse_socket_link
 
 TYPE_CHECKING = False
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     Socket = tuple[int, int]
 
 SLICE_SECONDS = 0.01
-"""CPU seconds of one call that are used for the search."""
+"""CPU seconds of one call that are used for the search, those of the helper included."""
 DESCRIPTORS_PER_STEP = 64
 """Descriptors that are read between two looks at the clock."""
 MAX_FOUND = 65536
@@ -38,8 +39,8 @@ class SocketOwners:
         self._proc = proc
         unified = cgroups + "/unified"
         self._cgroups = unified if os.path.isdir(unified) else cgroups
-        self._descriptors: dict[int, str] = {}
-        """Inode → a link in /proc/PID/fd that led to it."""
+        self._descriptors: dict[int, tuple[int, str]] = {}
+        """Inode → process, and a link below /proc/PID that led to it: ``fd/3``."""
         self._without: set[int] = set()
         """Inodes that no process has open that may be read."""
         self._search: Iterator[None] | None = None
@@ -57,12 +58,12 @@ class SocketOwners:
         OSError."""
         wanted = {inode: group for inode, group in sockets if inode}
         self._without &= wanted.keys()
-        open_here = {inode: self._known_pid(inode) for inode in wanted}
+        open_here = self._known_pids(wanted)
         missing = {inode for inode, pid in open_here.items() if not pid} - self._without
         if missing:
             self._find_groups(wanted.values(), now)
             self._continue(missing, wanted)
-            open_here.update((inode, self._known_pid(inode)) for inode in missing)
+            open_here.update(self._known_pids(missing))
         processes = {pid: self._read_process(pid) for pid in set(open_here.values()) if pid}
         found: dict[int, dict[str, object]] = {}
         for inode, pid in open_here.items():
@@ -72,22 +73,26 @@ class SocketOwners:
             found[inode] = fields
         return found, all(pid or inode in self._without for inode, pid in open_here.items())
 
-    def _known_pid(self, inode: int) -> int:
-        """The process that has it open; 0: not found, or no longer."""
-        path = self._descriptors.get(inode)
-        if path is None:
-            return 0
-        try:
-            if parse_socket_link(os.readlink(path)) == inode:
-                return int(path.split("/")[-3])
-        except OSError:
-            pass  # closed, or the process has ended
-        del self._descriptors[inode]
-        return 0
+    def _known_pids(self, inodes: Iterable[int]) -> dict[int, int]:
+        """Inode → the process that has it open; 0: not found, or no longer."""
+        found = dict.fromkeys(inodes, 0)
+        by_process: dict[int, dict[str, int]] = {}
+        for inode in found:
+            if inode in self._descriptors:
+                pid, place = self._descriptors[inode]
+                by_process.setdefault(pid, {})[place] = inode
+        for pid, places in by_process.items():
+            targets = read_places(pid, list(places), self._proc)
+            for place, inode in places.items():
+                if parse_socket_link(targets.get(place, "")) == inode:
+                    found[inode] = pid
+                else:
+                    del self._descriptors[inode]  # closed, or the process has ended
+        return found
 
     def _continue(self, missing: set[int], wanted: dict[int, int]) -> None:
         """Search for `SLICE_SECONDS`, or until all that are missing are found."""
-        end = time.process_time() + SLICE_SECONDS
+        end = time.process_time() + SLICE_SECONDS * own_cpu_share()
         while True:
             if self._search is None:
                 self.denied = False
@@ -119,22 +124,19 @@ class SocketOwners:
                 names = []
             except OSError:
                 names = []  # it has ended
-            for number, name in enumerate(names):
-                path = f"{folder}/{name}"
-                try:
-                    inode = parse_socket_link(os.readlink(path))
-                except OSError:
-                    continue  # closed meanwhile
-                if inode:
-                    self._remember(inode, path)
-                if number % DESCRIPTORS_PER_STEP == DESCRIPTORS_PER_STEP - 1:
-                    yield
+            for first in range(0, len(names), DESCRIPTORS_PER_STEP):
+                places = [f"fd/{name}" for name in names[first : first + DESCRIPTORS_PER_STEP]]
+                for place, target in read_places(int(pid), places, self._proc).items():
+                    inode = parse_socket_link(target)
+                    if inode:
+                        self._remember(inode, int(pid), place)
+                yield
             yield
 
-    def _remember(self, inode: int, path: str) -> None:
+    def _remember(self, inode: int, pid: int, place: str) -> None:
         if len(self._descriptors) >= MAX_FOUND:
             self._descriptors.clear()
-        self._descriptors[inode] = path
+        self._descriptors[inode] = pid, place
 
     def _pids(self, groups: set[int]) -> Iterator[str]:
         for group in groups:
