@@ -1,6 +1,6 @@
 """Malicious recordings: each is a small file that unpacks to much, claims what is not so, or is endless.
 
-`write(kind, path)` writes one of the `KINDS`. Frames are made here and not by the recorder, which has limits of its own.
+`write(kind, path)` writes one of the `KINDS`. Frames are made here and not by the recorder, which has limits itself.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ class File:
         )  # fmt: skip
         self.write(fields + struct.pack("<I", zlib.crc32(fields)) + payload)
 
-    def key(self, texts: Sequence[tuple[str, bytes]] = (), *, number: int = 1, name: str = "a", time: float = BEGIN) -> None:
+    def key(
+        self, texts: Sequence[tuple[str, bytes]] = (), *, number: int = 1, name: str = "a", time: float = BEGIN
+    ) -> None:
         """A key frame with a name, and with a hello and an inventory if there are no other texts."""
         found = [("host", name.encode()), *(texts or (("line", host.hello()), ("line", host.inventory())))]
         self.frame(KEY_FRAME, payload(found), number=number, time=time)
@@ -79,7 +81,13 @@ class File:
 
     def end(self, **index: Any) -> None:
         """Close the file, with an index of what is in it unless `index` claims something else."""
-        fields: dict[str, Any] = {"hosts": {"1": "a"}, "keys": self.keys, "marks": [], "begin": BEGIN, "end": BEGIN + 60}
+        fields: dict[str, Any] = {
+            "hosts": {"1": "a"},
+            "keys": self.keys,
+            "marks": [],
+            "begin": BEGIN,
+            "end": BEGIN + 60,
+        }
         self.end_with(json.dumps({**fields, **index}, separators=(",", ":")).encode())
 
     def end_with(self, index: bytes) -> None:
@@ -106,7 +114,9 @@ def table_of(rows: Iterable[Row]) -> bytes:
     return struct.pack("<I", len(table)) + table
 
 
-def payload(texts: Iterable[tuple[str, bytes]], templated: Iterable[Row] = (), columns: bytes = b"", step: int = 0) -> bytes:
+def payload(
+    texts: Iterable[tuple[str, bytes]], templated: Iterable[Row] = (), columns: bytes = b"", step: int = 0
+) -> bytes:
     """A payload with these texts (kind, text), one every `step` microseconds, and rows of templates with their
     columns."""
     known = list(texts)
@@ -131,7 +141,9 @@ def numbers_in(text: bytes) -> int:
     return len(Template(text).last)
 
 
-def templated(file: File, text: bytes, *, which: str = "counters", frames_: int = 13, count: int = 9990, step: int = 500) -> None:
+def templated(
+    file: File, text: bytes, *, which: str = "counters", frames_: int = 13, count: int = 9990, step: int = 500
+) -> None:
     """Frames with many rows of one template each, which compress to nothing."""
     file.key()
     for number in range(frames_):
@@ -239,7 +251,10 @@ def counters_near_the_limit(file: File) -> None:
 
     file.key()
     for number in range(60):
-        file.items(payload([("counters", text(2 * number)), ("counters", text(2 * number + 1))], step=500_000), time=BEGIN + number)
+        file.items(
+            payload([("counters", text(2 * number)), ("counters", text(2 * number + 1))], step=500_000),
+            time=BEGIN + number,
+        )
     file.end()
 
 
@@ -332,8 +347,26 @@ def runs_with_floods(file: File) -> None:
     file.key()
     started = json_line("traffic", time=1.0, id="run-c", kind="started", pid=1)
     output = json_line("traffic", time=1.0, id="run-c", kind="output", text="x" * 300, stream="stdout")
-    request = json.dumps({"traffic": {"id": "run-c", "action": "start", "role": "client", "generator": "iperf3", "arguments": ["-t", "9"] * 50}}).encode()
-    plain = payload([*[("line", started)] * 300, *[("line", output)] * 5000, *[("request", request)] * 2000, *[("counters", line_of(host.counters(3)))] * 2000], step=500)
+    request = json.dumps(
+        {
+            "traffic": {
+                "id": "run-c",
+                "action": "start",
+                "role": "client",
+                "generator": "iperf3",
+                "arguments": ["-t", "9"] * 50,
+            }
+        }
+    ).encode()
+    plain = payload(
+        [
+            *[("line", started)] * 300,
+            *[("line", output)] * 5000,
+            *[("request", request)] * 2000,
+            *[("counters", line_of(host.counters(3)))] * 2000,
+        ],
+        step=500,
+    )
     for number in range(60):
         file.items(plain, time=BEGIN + 5 * number, span=5000, marks=True)
 
@@ -389,7 +422,11 @@ def deep_nesting(file: File) -> None:
 def digits(file: File) -> None:
     nines = b"9" * 4_000_000
     file.key()
-    texts = [("missing", nines), ("line", b'{"counters":{"time":' + nines + b"}}"), ("state", b'{"state":"lost","retry_in":' + nines + b"}")]
+    texts = [
+        ("missing", nines),
+        ("line", b'{"counters":{"time":' + nines + b"}}"),
+        ("state", b'{"state":"lost","retry_in":' + nines + b"}"),
+    ]
     texts += [("counters", b'{"counters":{"time":1.5,"links":{"' + nines + b'":[1]}}}'), ("missing", b"1_" * MIB)]
     texts += [("request", b'{"interval":' + nines + b"}"), ("missing", b"9" * 4000)]
     for number in range(20):
@@ -397,14 +434,17 @@ def digits(file: File) -> None:
     file.end(hosts={"9" * 100_000: "a"})
 
 
+def counters_with_other_names(number: int) -> bytes:
+    own = str(number)
+    fields = {"links": {own: [number] * 25}, "driver": {own: [1] * 400}, "interrupts": {own: {"1": 2}}}
+    return json_line("counters", time=float(number), **fields)
+
+
 @kind
 def other_names_in_each_line(file: File) -> None:
     file.key()
     for frame in range(13):
-        texts = [
-            ("line", json_line("counters", time=float(frame * 700 + number), links={str(number): [number] * 25}, driver={str(number): [1] * 400}, interrupts={str(number): {"1": 2}}))
-            for number in range(frame * 700, frame * 700 + 700)
-        ]  # fmt: skip
+        texts = [("line", counters_with_other_names(number)) for number in range(frame * 700, frame * 700 + 700)]
         texts += [("line", line_of(host.link_change(frame * 1000 + number, number))) for number in range(1000)]
         file.items(payload(texts, step=500), time=BEGIN + 5 * frame, span=5000)
     file.end()
@@ -444,7 +484,11 @@ def hosts_with_large_inventories(file: File) -> None:
     text = line_of(host.inventory(host.link(number, kind="vlan", lower=2) for number in range(1, 2049)))
     for number in range(1, 33):
         file.key([("line", line_of(host.hello())), ("line", text)], number=number, name=f"h{number}")
-        file.items(payload([("counters", line_of(host.counters(one))) for one in range(9)], step=900_000), number=number, span=9000)
+        file.items(
+            payload([("counters", line_of(host.counters(one))) for one in range(9)], step=900_000),
+            number=number,
+            span=9000,
+        )
     file.end(hosts={str(number): f"h{number}" for number in range(1, 33)}, end=BEGIN + 10)
 
 
@@ -466,7 +510,9 @@ def frames_that_are_missing(file: File) -> None:
     file.key()
     for number in range(20_000):
         file._sequences[1] += number % 3
-        file.key(time=BEGIN + number / 400) if number % 5 == 0 else file.items(many(("state", b'{"state":"live"}'), 3), time=BEGIN + number / 400)
+        file.key(time=BEGIN + number / 400) if number % 5 == 0 else file.items(
+            many(("state", b'{"state":"live"}'), 3), time=BEGIN + number / 400
+        )
 
 
 @kind

@@ -17,8 +17,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.campaign import hostile_recordings
-from tests.campaign.hostile import HELP, LIVE, MAX_END_SECONDS, MAX_HOST_MIB, MAX_KEY_SECONDS, Screen, ended, most_memory
+from tests.campaign import hostile_host, hostile_recordings
+from tests.campaign.hostile import (
+    HELP,
+    LIVE,
+    MAX_END_SECONDS,
+    MAX_HOST_MIB,
+    MAX_KEY_SECONDS,
+    Screen,
+    ended,
+    most_memory,
+)
 from tests.campaign.results import Options, Progress, Row
 from tests.support.namespaces import ROOT
 from tests.support.terminal import TerminalProgram
@@ -73,7 +82,10 @@ def recordings(options: Options, progress: Progress) -> Iterator[Row]:
 def row(kind: str, found: dict[str, Read], usual: dict[str, Read], seconds: float) -> Row:
     memory = max(max(0.0, one.memory - usual[which].memory) for which, one in found.items())
     latency = max(one.latency for one in found.values())
-    end, read_for = max(one.end for one in found.values()), max(found[which].seconds for which in found if which in PRINTED)
+    end, read_for = (
+        max(one.end for one in found.values()),
+        max(found[which].seconds for which in found if which in PRINTED),
+    )
     faults = [f"{which}: {one.fault}" for which, one in found.items() if one.fault]
     text = f"{kind}: memory +{memory:.0f} MiB, read in {read_for:.1f} s, key {latency:.2f} s, end {end:.1f} s"
     failed = bool(faults) or memory > MAX_HOST_MIB or latency > MAX_KEY_SECONDS or end > MAX_END_SECONDS
@@ -85,7 +97,7 @@ def good_recording(folder: Path) -> Path:
     file = hostile_recordings.File(path := folder / "good.nictop")
     file.key()
     for number in range(60):
-        text = hostile_recordings.line_of(hostile_recordings.host.counters(number))
+        text = hostile_recordings.line_of(hostile_host.counters(number))
         file.items(hostile_recordings.payload([("counters", text)]), time=hostile_recordings.BEGIN + number)
     file.end()
     file.close()
@@ -107,8 +119,13 @@ def printed(which: str, path: Path) -> Read:
     found, begin = Read(), time.monotonic()
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            command, cwd=SOURCE, env=environment(path.parent), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
-        )  # fmt: skip
+            command,
+            cwd=SOURCE,
+            env=environment(path.parent),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+        )
         try:
             poll(process, found, begin + WATCH_SECONDS)
             found.seconds = time.monotonic() - begin

@@ -91,8 +91,8 @@ class LineFormat:
         return self._format % tuple(filled)
 
     def next_rows(self, columns: memoryview, count: int) -> Iterator[list[int]]:
-        """The `count` rows that were passed to `encode_columns`, one at a time; `last` follows them. Raises Damaged when
-        a number has more than 64 bits."""
+        """The `count` rows that were passed to `encode_columns`, one at a time; `last` follows them. Raises Damaged for
+        a number of more than 64 bits."""
         numbers = len(self.last)
         size = numbers * count
         for row in range(count):

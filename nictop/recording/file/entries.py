@@ -256,40 +256,30 @@ class EntryReader:
                     lines[row.kind].append(text)
         for kind, found in lines.items():
             self._templates[kind].add(found)
-        used = self._used_templates(table, len(plain) - offset)
-        yield from self._entries(table, whole, text_offset, self._rows(used, whole, offset), first, since)
-        for template, one in used.values():
-            self._cache.put(template, one.format)
+        used = self._used_templates(table, whole[offset:])
+        yield from self._entries(table, whole[text_offset:], used, first, since)
+        for one in used.values():
+            self._cache.put(one.template, one.format)
 
-    def _used_templates(self, table: list[_Row], size: int) -> dict[tuple[str, int], tuple[_StoredTemplate, _UsedFormat]]:
-        """(kind, slot) → what the rows of this frame are made from, in the order of their columns, which have `size`
-        bytes together."""
+    def _used_templates(self, table: list[_Row], columns: memoryview) -> dict[tuple[str, int], _UsedTemplate]:
+        """(kind, slot) → what the rows of this frame are made from."""
         counts: dict[tuple[str, int], int] = {}
         for row in table:
             if row.is_templated:
                 counts[row.kind, row.size] = counts.get((row.kind, row.size), 0) + 1
-        found: dict[tuple[str, int], tuple[_StoredTemplate, _UsedFormat]] = {}
-        generated = 0
+        found = {}
+        generated, offset = 0, 0
         for kind, slot in sorted(counts, key=_column_order):
             template, count = self._template(kind, slot), counts[kind, slot]
-            one = _UsedFormat(self._cache.take(template), count)
-            found[kind, slot] = template, one
-            size -= one.columns_size
-            generated += one.format.size * count
+            line_format = self._cache.take(template)
+            generated += line_format.size * count
             if generated > MAX_TEMPLATED_BYTES:
                 raise Damaged("too many lines")
-        if size:
+            end = offset + encoded_columns_size(len(line_format.last), count)
+            rows = line_format.next_rows(columns[offset:end], count)
+            found[kind, slot], offset = _UsedTemplate(template, line_format, rows), end
+        if offset != len(columns):
             raise Damaged("columns of different size")
-        return found
-
-    def _rows(
-        self, used: dict[tuple[str, int], tuple[_StoredTemplate, _UsedFormat]], whole: memoryview, offset: int
-    ) -> dict[tuple[str, int], tuple[LineFormat, Iterator[list[int]]]]:
-        """(kind, slot) → the template, and its rows in the frame."""
-        found = {}
-        for key, (_, one) in used.items():
-            found[key] = one.format, one.format.next_rows(whole[offset : offset + one.columns_size], one.count)
-            offset += one.columns_size
         return found
 
     def _template(self, kind: str, slot: int) -> _StoredTemplate:
@@ -301,37 +291,34 @@ class EntryReader:
     def _entries(
         self,
         table: list[_Row],
-        whole: memoryview,
-        offset: int,
-        rows: dict[tuple[str, int], tuple[LineFormat, Iterator[list[int]]]],
+        texts: memoryview,
+        used: dict[tuple[str, int], _UsedTemplate],
         first: float,
         since: float,
     ) -> Iterator[RecordEntry]:
+        end = 0
         for row in table:
             time = first + row.after / 1e6
             is_skipped = row.kind == "counters" and time < since
             if row.is_templated:
-                line_format, numbers = rows[row.kind, row.size]
-                values = next(numbers)
+                one = used[row.kind, row.size]
+                numbers = next(one.rows)
                 if not is_skipped:
-                    yield RecordEntry(time, row.kind, line_format.line(values))
+                    yield RecordEntry(time, row.kind, one.format.line(numbers))
                 continue
-            begin, offset = offset, offset + row.size
+            begin, end = end, end + row.size
             if not is_skipped:
-                yield RecordEntry(time, row.kind, bytes(whole[begin:offset]))
+                yield RecordEntry(time, row.kind, bytes(texts[begin:end]))
 
 
 @dataclass(frozen=True)
-class _UsedFormat:
+class _UsedTemplate:
     """A template in one frame."""
 
+    template: _StoredTemplate
     format: LineFormat
-    count: int
-    """Rows."""
-
-    @property
-    def columns_size(self) -> int:
-        return encoded_columns_size(len(self.format.last), self.count)
+    rows: Iterator[list[int]]
+    """The numbers of its lines in this frame."""
 
 
 def _column_order(key: tuple[str, int]) -> tuple[int, int]:
