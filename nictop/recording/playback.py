@@ -23,8 +23,9 @@ MIN_SPEED, MAX_SPEED = 0.1, 100.0
 """Recorded seconds per second."""
 FILE_POLL_SECONDS = 1.0
 """Seconds between two checks of a file that is still being written."""
-SLICE_SECONDS = 0.01
-"""CPU seconds of reading after which other tasks get to run."""
+SLICE_SECONDS, LONG_SLICE_SECONDS = 0.01, 0.025
+"""CPU seconds of reading after which other tasks get to run; and of a single item after which there is always a pause,
+as a key needs several turns of the event loop."""
 MAX_BURST_SECONDS, HOST_BURST_SECONDS = 1.5, 0.2
 """CPU seconds of reading without pauses, and in addition for each host: a jump in a usual recording takes 0.2."""
 CPU_SHARE, PAUSE_FACTOR = 0.5, 1.0
@@ -65,6 +66,13 @@ class ReadingBudget:
         self._slice_used += time.thread_time() - begin
         if self._slice_used >= SLICE_SECONDS:
             await self._end_slice()
+        return await self.begin()
+
+    async def begin(self) -> float:
+        """Wait while another host pauses. Returns the begin of what is read now."""
+        if self._turn.locked():
+            async with self._turn:
+                pass
         return time.thread_time()
 
     async def _end_slice(self) -> None:
@@ -74,12 +82,14 @@ class ReadingBudget:
         self._remaining = min(self._burst, self._remaining + gained) - used
         self._refilled_at = now
         async with self._turn:
-            if self._remaining >= 0:
+            if self._remaining >= 0 and used < LONG_SLICE_SECONDS:
                 await asyncio.sleep(0)
                 return
             await host_scheduler().pause(time.monotonic() + PAUSE_FACTOR * used)
-            self._refilled_at = self._slowed_at = time.monotonic()  # nothing is gained by waiting
-            self._remaining += used  # it was paid for by waiting
+            self._refilled_at = time.monotonic()  # nothing is gained by waiting
+            if self._remaining < 0:
+                self._slowed_at = self._refilled_at
+                self._remaining += used  # it was paid for by waiting
 
 
 class Playback:
@@ -257,7 +267,7 @@ class PlaybackSource:
             jumps = playback.jumps
             now = playback.now()
             reader = await self._begin(now, jumps)
-            cpu = time.thread_time()
+            cpu = await playback.budget.begin()
             while reader is not None and not self._closed and playback.jumps == jumps:
                 recorded = reader.step()
                 cpu = await playback.budget.charge(cpu)
@@ -267,19 +277,20 @@ class PlaybackSource:
                     self._caught_up.set()
                 if recorded is None:
                     await self._wait_for_more(reader, jumps)
-                    cpu = time.thread_time()
+                    cpu = await playback.budget.begin()
                     continue
                 if recorded.time > now:
                     if not await self._is_due(recorded, jumps):
                         break
-                    cpu = time.thread_time()
+                    cpu = await playback.budget.begin()
                 if recorded.received is not None:
                     self._last_item_time = recorded.time
                     yield recorded.received
 
     async def _begin(self, now: float, jumps: int) -> HostReader | None:
         """A reader that begins a window before the position; None: a jump or the end of the source came first."""
-        playback, cpu = self._playback, time.thread_time()
+        playback = self._playback
+        cpu = await playback.budget.begin()
         steps = playback.recording.start_time_steps(self.name, now, self._window)
         while not self._closed and playback.jumps == jumps:
             try:

@@ -22,7 +22,15 @@ from nictop.limits import MAX_INVENTORY_VALUES, MAX_LINE_OBJECTS, MAX_LINE_VALUE
 from nictop.probe.records import Line, Request, Trouble
 from nictop.recording.file.entries import EntryReader, FormatCache, RecordEntry, parse_table
 from nictop.recording.file.frame_file import FrameFile, ReadingTime, Step
-from nictop.recording.file.frames import ITEMS_FRAME, KEY_FRAME, Damaged, EmptyRecording, FrameHeader, RecordingError
+from nictop.recording.file.frames import (
+    ITEMS_FRAME,
+    KEY_FRAME,
+    MAX_FRAME_BYTES,
+    Damaged,
+    EmptyRecording,
+    FrameHeader,
+    RecordingError,
+)
 from nictop.recording.file.header import RecordingHeader, read_recording_header
 from nictop.recording.file.index import MAX_RECORDED_HOSTS, Index, KeyFrames, Mark, read_index, scan
 from nictop.recording.file.open import open_for_reading
@@ -43,8 +51,12 @@ MAX_READ_SECONDS, HOST_READ_SECONDS = 30.0, 0.3
 HOST_FILE_BYTES = 128 * 1024
 """Bytes of a file for each host with which all of them may use the memory of a live host. A minute of a host takes
 30,000, of a large one ten times as much."""
-MIN_INVENTORY_VALUES, MIN_INVENTORY_OBJECTS, MIN_COUNTER_VALUES = 2000, 300, 1000
+MIN_INVENTORY_VALUES, MIN_INVENTORY_OBJECTS, MIN_COUNTER_VALUES = 4000, 1000, 1000
 """Of a host in a small file with many hosts."""
+LINK_OBJECTS = 7
+"""Objects with the memory of a link, about."""
+SHARED_FRAME_BYTES, MIN_FRAME_BYTES = 16 * 1024 * 1024, 64 * 1024
+"""Bytes of unpacked frames in such a file: of all hosts together, as each host has one, and of each at least."""
 
 _SHARED_LIMITS = {
     b'{"inventory"': (MIN_INVENTORY_VALUES, MAX_INVENTORY_VALUES, MIN_INVENTORY_OBJECTS, MAX_LINE_OBJECTS),
@@ -52,9 +64,15 @@ _SHARED_LIMITS = {
 }
 """Beginning of a line → values at least and at most, objects at least and at most."""
 
+MAX_COUNT_DIGITS = 18
+
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 """Work in steps of some milliseconds, and its result."""
+
+
+class TooLarge(Damaged):
+    """A frame takes more memory than the share of a host."""
 
 
 class NotYet(Enum):
@@ -136,9 +154,14 @@ class Recording:
         for beginning, (min_values, values, min_objects, objects) in _SHARED_LIMITS.items():
             if not text.startswith(beginning):
                 continue
-            most = max(min_values, int(share * values))
-            if text.count(b",") > most or text.count(b"{") > max(min_objects, int(share * objects)):
-                raise LimitError(f"too large for one of {len(self.hosts)} hosts in a recording of this size")
+            found = text.count(b"{") + (LINK_OBJECTS - 1) * text.count(b'"ifindex":')
+            is_large = text.count(b",") > max(min_values, int(share * values))
+            if is_large or found > max(min_objects, int(share * objects)):
+                raise LimitError(self.too_large_text)
+
+    @property
+    def too_large_text(self) -> str:
+        return f"too large for one of {len(self.hosts)} hosts in a recording of this size"
 
     def limit_reading_time(self) -> None:
         """From now on a RecordingError is raised when reading takes very long: for who does not read in steps."""
@@ -278,6 +301,9 @@ class Recording:
 
     def payload(self, offset: int, header: FrameHeader) -> bytes:
         """The unpacked payload. Raises Damaged."""
+        share, hosts = self.memory_share, max(1, len(self.hosts))
+        if share < 1 and header.plain > max(MIN_FRAME_BYTES, SHARED_FRAME_BYTES / hosts, share * MAX_FRAME_BYTES):
+            raise TooLarge
         return self._file.payload(offset, header)
 
     def _number(self, host: str) -> int:
@@ -326,8 +352,10 @@ class HostReader:
                 if item is not None:
                     return item
             return self._next_frame()
+        except TooLarge:
+            return self._report_damage(f"left out: {self._recording.too_large_text}")
         except (Damaged, OSError):
-            return self._report_damage()
+            return self._report_damage("the recording is damaged here: data is missing")
 
     def _next_frame(self) -> NotYet | None:
         """Begin the next frame of the host; None: there is none."""
@@ -362,11 +390,9 @@ class HostReader:
         self._frames = None
         return None if is_fresh else NOT_YET  # the file may have grown since
 
-    def _report_damage(self) -> RecordedItem:
+    def _report_damage(self, sentence: str) -> RecordedItem:
         self._entries, self._reader = iter(()), None
-        return RecordedItem(
-            self._time, Line(trouble=Trouble(self._time, "the recording is damaged here: data is missing"))
-        )
+        return RecordedItem(self._time, Line(trouble=Trouble(self._time, sentence)))
 
     def _decode(self, entry: RecordEntry) -> RecordedItem | None:
         """Decode an entry; None: it is not an item."""
@@ -381,7 +407,7 @@ class HostReader:
             if entry.kind == "host":
                 return None
             if entry.kind == "missing":
-                return RecordedItem(entry.time, Line(trouble=Trouble(entry.time, _missing_text(int(entry.text)))))
+                return RecordedItem(entry.time, Line(trouble=Trouble(entry.time, _missing_text(_count(entry.text)))))
             self._recording.check_size(entry.text)
             line = decode(entry.text)
             if line.hello is not None:
@@ -390,6 +416,13 @@ class HostReader:
         except (NictopError, msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
             sentence = f"invalid line in the recording: {sanitize(str(error))}"
             return RecordedItem(entry.time, Line(trouble=Trouble(entry.time, sentence)))
+
+
+def _count(text: bytes) -> int:
+    """Raises ValueError."""
+    if not text.isdigit() or len(text) > MAX_COUNT_DIGITS:
+        raise ValueError("not a number of lines")
+    return int(text)
 
 
 def _missing_text(count: int) -> str:

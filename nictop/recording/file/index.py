@@ -39,6 +39,8 @@ KEYS_CHUNK_BYTES = 1 << 16
 MAX_RECORDED_HOSTS = 512
 """As many as can be watched; others in a recording are left out."""
 MAX_MARKS = 20_000
+MAX_MARK_BRACKETS = 2 * MAX_MARKS + 1
+"""Opening brackets in them: names of hosts may have one, as IPv6 addresses."""
 MAX_FALSE_FLAGS = 100
 """Frames without a mark that claim to have one, after which no such claim is believed."""
 MAX_HOST_NAME_BYTES, MAX_MARK_ID_CHARS = 4096, 200
@@ -118,12 +120,13 @@ class _Stored(msgspec.Struct):
 
     hosts: dict[int, str]
     keys: msgspec.Raw
-    marks: list[tuple[float, str, str, str]]
+    marks: msgspec.Raw
     begin: float | None
     end: float | None
 
 
 _decoder = msgspec.json.Decoder(_Stored)
+_marks_decoder = msgspec.json.Decoder(list[tuple[float, str, str, str]])
 _keys_decoder = msgspec.json.Decoder(list[_Key])
 
 
@@ -138,7 +141,7 @@ def encode_index(index: Index) -> bytes:
     stored = _Stored(
         index.hosts,
         msgspec.Raw(msgspec.json.encode(keys)),
-        [(mark.time, mark.host, mark.id, mark.kind) for mark in index.marks],
+        msgspec.Raw(msgspec.json.encode([(mark.time, mark.host, mark.id, mark.kind) for mark in index.marks])),
         index.begin,
         index.end,
     )
@@ -161,10 +164,12 @@ def read_index(file: FrameFile, size: int) -> Index | None:
 
 def _decoded(plain: bytes, offset: int) -> Index:
     """The index before `offset`. Raises Damaged, and errors of msgspec."""
+    if plain.count(b'":"') > MAX_RECORDED_HOSTS:  # before each of them takes memory
+        raise Damaged("too many hosts")
     stored = _decoder.decode(plain)
-    hosts, marks = stored.hosts, [Mark(*mark) for mark in stored.marks[: MAX_MARKS + 1]]
-    if len(hosts) > MAX_RECORDED_HOSTS or len(marks) > MAX_MARKS:
-        raise Damaged("too many hosts or marks")
+    if bytes(stored.marks).count(b"[") > MAX_MARK_BRACKETS:
+        raise Damaged("too many marks")
+    hosts, marks = stored.hosts, [Mark(*mark) for mark in _marks_decoder.decode(stored.marks)]
     if not all(0 <= number < 1 << 16 and _is_name(name) for number, name in hosts.items()):
         raise Damaged("invalid hosts")
     if not all(map(_is_valid_mark, marks)):
