@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 
 from nictop.probe.records import Line, Request
 from nictop.recording.reader import NOT_YET, HostReader, RecordedItem, Recording
-from nictop.wire.budget import host_scheduler
+from nictop.wire.budget import INPUT_SECONDS, HostScheduler, host_scheduler
 from nictop.wire.source import SourceState
 
 HISTORY_SECONDS = 60.0
@@ -36,6 +36,8 @@ TIME_RESOLUTION_SECONDS = 1e-6
 STEP_SEARCH_SECONDS = (3.0, 60.0, 600.0)
 """Seconds in which a step searches for counter records, one after the other; the first is enough at the usual
 intervals."""
+JUMP_SECONDS = 0.1
+"""From a jump on, in which a key counts as the one for it."""
 SLOWED_SECONDS = 1.0
 """After a pause, in which reading counts as slowed down."""
 MAX_STEP_CPU_SECONDS = 0.4
@@ -49,7 +51,7 @@ class ReadingBudget:
     def __init__(self, host_count: int) -> None:
         self._burst = MAX_BURST_SECONDS + HOST_BURST_SECONDS * host_count
         self._remaining = self._burst
-        self._refilled_at = time.monotonic()
+        self._refilled_at = self._restarted_at = time.monotonic()
         self._slice_used = 0.0
         self._turn = asyncio.Lock()
         """Hosts read one after the other: after each slice keys are handled."""
@@ -75,6 +77,16 @@ class ReadingBudget:
                 pass
         return time.thread_time()
 
+    def restart(self) -> None:
+        """The position has jumped: what is there is read without pauses at first."""
+        self._remaining = self._burst
+        self._refilled_at = self._restarted_at = time.monotonic()
+
+    def _is_input_new(self, scheduler: HostScheduler) -> bool:
+        """There was a key just now that is not the one for the jump."""
+        input_at = scheduler.quiet_until - INPUT_SECONDS
+        return scheduler.quiet_until > time.monotonic() and input_at > self._restarted_at + JUMP_SECONDS
+
     async def _end_slice(self) -> None:
         used, now = self._slice_used, time.monotonic()
         self._slice_used = 0.0
@@ -82,10 +94,11 @@ class ReadingBudget:
         self._remaining = min(self._burst, self._remaining + gained) - used
         self._refilled_at = now
         async with self._turn:
-            if self._remaining >= 0 and used < LONG_SLICE_SECONDS:
+            scheduler = host_scheduler()
+            if self._remaining >= 0 and used < LONG_SLICE_SECONDS and not self._is_input_new(scheduler):
                 await asyncio.sleep(0)
                 return
-            await host_scheduler().pause(time.monotonic() + PAUSE_FACTOR * used)
+            await scheduler.pause(time.monotonic() + PAUSE_FACTOR * used)
             self._refilled_at = time.monotonic()  # nothing is gained by waiting
             if self._remaining < 0:
                 self._slowed_at = self._refilled_at
@@ -170,6 +183,7 @@ class Playback:
         """Jump to a time, limited to the recording; playing or paused does not change."""
         self._position, self._set_at = min(max(position, self.begin), self.end), self._clock()
         self.jumps += 1
+        self.budget.restart()
         self._notify()
 
     def step(self, count: int = 1) -> None:

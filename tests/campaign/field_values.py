@@ -157,7 +157,7 @@ def filled(value: Any, kind: Any) -> Any:
     return value
 
 
-def record_of(value: object) -> Any:
+def record_of(value: Any) -> Any:
     """The class of a record; None: it is none."""
     return type(value) if dataclasses.is_dataclass(value) else None
 
@@ -172,24 +172,26 @@ class Place:
         """The value with it, if it is there and was not replaced yet."""
         if self.is_done:
             return value
-        whole, kind = value, record_of(value)
+        whole: Any = value
+        kind = record_of(whole)
         if kind is self._pair.record:
             self.is_done = True
             return dataclasses.replace(whole, **{self._pair.field: self._pair.value})
         if kind is not None:
             for name in fields_of(kind):
-                new = self.replaced(getattr(whole, name))
-                if self.is_done:
+                known = getattr(whole, name)
+                new = self.replaced(known)
+                if new is not known:
                     return dataclasses.replace(whole, **{name: new})
         elif isinstance(whole, tuple):
             for number, one in enumerate(whole):
                 new = self.replaced(one)
-                if self.is_done:
+                if new is not one:
                     return (*whole[:number], new, *whole[number + 1 :])
         elif isinstance(whole, dict):
             for key, one in whole.items():
                 new = self.replaced(one)
-                if self.is_done:
+                if new is not one:
                     return {**whole, key: new}
         return value
 
