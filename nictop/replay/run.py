@@ -74,6 +74,8 @@ class RecordedRun:
         """Of the newest generators, as in `GENERATOR_ID`: a run is repeated, or another generator takes over."""
         self._stored: StoredRun | None = None
         """The noted result."""
+        self.noted_size = 0
+        """Characters of it in the recording."""
         self._ended_because = ""
         """Why it has no result."""
         self._stopped: Failure | None = None
@@ -182,7 +184,7 @@ class RecordedRun:
         elif note.kind == "stage" and self._live_run is not None:
             self._live_run.process(Stage("running", note.text), time)
         elif note.kind == "result":
-            self._stored = noted_result(note.text)
+            self._stored, self.noted_size = noted_result(note.text), len(note.text)
             if self._stored is None:
                 self._ended_because = "its result in the recording is not valid"
             else:

@@ -25,6 +25,7 @@ from nictop.recording.file import frame_file, index
 from nictop.recording.file.frames import SYNC_MARKER, FrameHeader, RecordingError, parse_header
 from nictop.recording.playback import Playback, ReadingBudget
 from nictop.recording.reader import HOST_FILE_BYTES, NOT_YET, RecordedItem, Recording
+from nictop.replay import results
 from nictop.replay.search import new_findings
 from nictop.tui.controllers.replay import Replay
 from tests.campaign import hostile_host
@@ -325,3 +326,21 @@ def test_digits_in_a_file_are_no_number(tmp_path: Path) -> None:
     messages = [line.trouble.message for line in lines if line.trouble is not None]
     assert [message.partition(":")[0] for message in messages[:3]] == ["invalid line in the recording"] * 3
     assert messages[3].startswith("7 lines are missing") and "damaged" in messages[4]
+
+
+async def test_results_above_a_size_are_left_out_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("r0", "r1", "r2")
+    file = made(tmp_path / "r", "a")
+    for number, name in enumerate(names):
+        texts = [
+            ("request", json.dumps({"run_note": {"run": name, "kind": kind, "text": text}}).encode())
+            for kind, text in (("plan", "{}"), ("result", "x" * 1000))
+        ]
+        file.items(payload(texts, step=1000), time=BEGIN + number, span=1, marks=True)
+    file.close()
+    monkeypatch.setattr(results, "MAX_NOTED_BYTES", 2500)
+    with Recording.open(str(tmp_path / "r")) as recording:
+        found = await results.recorded_results(recording, recording.end)
+    is_invalid = [sentence.endswith("its result in the recording is not valid") for sentence in found.missing]
+    assert not found.runs and is_invalid == [True, True, False]
+    assert found.missing[2].endswith("is not shown: the results before it are large")

@@ -173,7 +173,7 @@ class _StoredTemplate:
         self._last: bytes | None = None
         """The numbers of the newest line; None: those in the line."""
 
-    def format(self) -> LineFormat:
+    def unpacked(self) -> LineFormat:
         """Raises Damaged."""
         found = LineFormat(zlib.decompress(self._line))
         if self._last is not None:
@@ -196,7 +196,7 @@ class FormatCache:
         """Raises Damaged."""
         found = self._formats.pop(template, None)
         if found is None:
-            return template.format()
+            return template.unpacked()
         self._size -= found.size
         return found
 
@@ -259,7 +259,7 @@ class EntryReader:
         used = self._used_templates(table, whole[offset:])
         yield from self._entries(table, whole[text_offset:], used, first, since)
         for one in used.values():
-            self._cache.put(one.template, one.format)
+            self._cache.put(one.template, one.line_format)
 
     def _used_templates(self, table: list[_Row], columns: memoryview) -> dict[tuple[str, int], _UsedTemplate]:
         """(kind, slot) → what the rows of this frame are made from."""
@@ -304,7 +304,7 @@ class EntryReader:
                 one = used[row.kind, row.size]
                 numbers = next(one.rows)
                 if not is_skipped:
-                    yield RecordEntry(time, row.kind, one.format.line(numbers))
+                    yield RecordEntry(time, row.kind, one.line_format.line(numbers))
                 continue
             begin, end = end, end + row.size
             if not is_skipped:
@@ -316,7 +316,7 @@ class _UsedTemplate:
     """A template in one frame."""
 
     template: _StoredTemplate
-    format: LineFormat
+    line_format: LineFormat
     rows: Iterator[list[int]]
     """The numbers of its lines in this frame."""
 
