@@ -150,6 +150,8 @@ def is_short(node: ast.expr) -> bool:
     """It is seen to be short: a constant, a calculation with one, a group of a match, or a width in capitals."""
     if isinstance(node, (ast.Constant, ast.Compare)):
         return True
+    if isinstance(node, ast.Call):  # such as ``IPv4Address("192.0.2.0")``
+        return bool(node.args) and all(isinstance(argument, ast.Constant) for argument in node.args)
     if isinstance(node, ast.BinOp):
         return not isinstance(node.op, ast.Add) or (is_short(node.left) and is_short(node.right))
     if isinstance(node, ast.Subscript):
