@@ -161,11 +161,14 @@ MAX_CHARS = {
 
 MAX_SMALL_LINE_BYTES = 64 * 1024
 """Bytes of a line that is decoded without further checks: it is cheap whatever it holds."""
-MAX_LINE_SIZES = {b'{"inventory"': (MAX_LINE_BYTES, 800_000), b'{"counters"': (2 * 1024 * 1024, 100_000)}
+MAX_INVENTORY_VALUES, MAX_LINE_VALUES = 800_000, 100_000
+"""Commas in an inventory, and in every other line."""
+MAX_LINE_SIZES = {
+    b'{"inventory"': (MAX_LINE_BYTES, MAX_INVENTORY_VALUES),
+    b'{"counters"': (2 * 1024 * 1024, MAX_LINE_VALUES),
+}
 """Beginning of a line → (bytes, values); values are counted as commas. 200 links with 64 queues and 300 driver counters
 each are 700,000 values; the counters of 256 CPUs, 1024 VFs and all lines of 4000 interrupts are 65,000 values in 1.2
 MB."""
-MAX_LINE_VALUES = 100_000
-"""Commas in every other line."""
 MAX_LINE_OBJECTS = 65536
 """Opening braces in one line: 200 links with 64 queues each are 52,000 records."""

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from tests.campaign import parsers
+from tests.campaign import field_values, hostile_host, hostile_recordings, parsers, recordings
 from tests.campaign.__main__ import show
 from tests.campaign.results import Progress, Row, row_text
 from tests.campaign.soak import Subject
@@ -105,10 +105,10 @@ def test_one_failed_row_fails_the_campaign(capsys: pytest.CaptureFixture[str]) -
     good, bad = Row("kills", "9 passed", False, 61.0), Row("kills", "1 failed", True, 2.0)
     assert show([good, bad, good], Progress()) and not show([good], Progress())
     assert capsys.readouterr().out.splitlines() == [
-        "kills     passed   0:01:01  9 passed",
-        "kills     FAILED   0:00:02  1 failed",
-        "kills     passed   0:01:01  9 passed",
-        "kills     passed   0:01:01  9 passed",
+        "kills      passed   0:01:01  9 passed",
+        "kills      FAILED   0:00:02  1 failed",
+        "kills      passed   0:01:01  9 passed",
+        "kills      passed   0:01:01  9 passed",
     ]
 
 
@@ -161,3 +161,53 @@ def test_faults_of_parsers_are_found() -> None:
     while len(one.faults) < 3:
         parsers.attempt(one, random)
     assert {what.partition(":")[0] for what in one.faults} >= {"KeyError", "more than 1 s"}
+
+
+def test_every_field_takes_part_with_every_value() -> None:
+    """A field is found in one of the hosts that are changed; a new one takes part by itself."""
+    pairs = field_values.pairs()
+    fields = {(pair.record, pair.field): pair for pair in pairs}
+    assert len(pairs) > 12_185 and len(fields) > 500
+    assert [pair.name for pair in fields.values() if field_values.records_with([pair]) is None] == []
+
+
+def test_rules_and_reports_of_some_values() -> None:
+    pairs = field_values.pairs()
+    assert field_values.printed_faults([pairs[number] for number in sampled(12, len(pairs))]) == []
+
+
+def test_screens_of_some_values() -> None:
+    pairs = field_values.pairs()
+    assert field_values.drawn_faults([pairs[number] for number in sampled(60, len(pairs))]) == []
+
+
+def test_faults_of_values_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [pair for pair in field_values.pairs() if (pair.record.__name__, pair.field) == ("Link", "name")][:2]
+
+    def faulty(*_: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr(field_values, "print_all", faulty)
+    assert field_values.printed_faults(pairs) == [f"{pair.name}: KeyError: 'x'" for pair in pairs]
+    monkeypatch.setattr("nictop.tui.widgets.devices.table.DeviceTable.render_line", faulty)
+    assert [fault.partition(": ")[0] for fault in field_values.drawn_faults(pairs)] == [pair.name for pair in pairs]
+
+
+def test_there_are_enough_hostile_hosts_and_recordings() -> None:
+    assert len(hostile_host.KINDS) > 70 and len(hostile_recordings.KINDS) > 40
+
+
+@pytest.mark.parametrize(
+    ("found", "failed"),
+    [
+        (recordings.Read(memory=90.0, latency=0.4, end=1.9), False),
+        (recordings.Read(memory=95.0), True),
+        (recordings.Read(latency=0.6), True),
+        (recordings.Read(end=2.1), True),
+        (recordings.Read(fault="internal error"), True),
+    ],
+)
+def test_a_recording_that_takes_too_much_fails(found: recordings.Read, failed: bool) -> None:
+    usual = {which: recordings.Read(memory=30.0) for which in (*recordings.PRINTED, *recordings.SCREENS)}
+    row = recordings.row("kind", {**usual, "show": found}, usual, 1.0)
+    assert row.failed is failed and row.what.startswith("kind: memory +")

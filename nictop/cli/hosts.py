@@ -287,6 +287,7 @@ def is_recording_argument(word: str) -> bool:
 
 def read_recorded_hosts(path: str, time_text: str | None) -> tuple[Answer, ...]:
     """The state of every host of a recording at that time, by default its end. Raises NictopError."""
+    from nictop.cli.output import print_status
     from nictop.recording.file.frames import EmptyRecording
     from nictop.recording.reader import Recording
     from nictop.recording.time_spec import resolve_time
@@ -295,6 +296,9 @@ def read_recorded_hosts(path: str, time_text: str | None) -> tuple[Answer, ...]:
         time = resolve_time(time_text or "end", recording)
         if not recording.hosts:
             raise EmptyRecording(f"{path}: no data of any host in this recording yet")
+        if recording.left_out:
+            print_status(f"{path}: {recording.left_out}")
+        recording.limit_reading_time()
         return tuple(_recorded_answer(recording, name, time) for name in recording.hosts)
 
 
@@ -306,7 +310,7 @@ def _recorded_answer(recording: Recording, name: str, time: float) -> Answer:
     from nictop.hosts.specification import RECORDED, Host
     from nictop.model.window import RATES_WINDOW_SECONDS
 
-    session = HostSession(Host(name, RECORDED))
+    session = HostSession(Host(name, RECORDED), memory_share=recording.memory_share)
     reader = recording.reader(name, recording.start_time(name, time, RATES_WINDOW_SECONDS))
     while (recorded := reader.next()) is not None and recorded.time <= time:
         if recorded.received is not None:

@@ -55,7 +55,8 @@ class HostSession:
     which an item is received, in seconds: CLOCK_MONOTONIC of this machine, or for a recording that of the machine that
     recorded. `interval`: seconds between two counter records that the source was created with. `history`, `window`:
     store the rates that charts (`HISTORY_LENGTH` samples) and rules (`RatesWindow`) use. `watch_devices`: request queue
-    and driver counters of `watchable_links` after every inventory that has other ones.
+    and driver counters of `watchable_links` after every inventory that has other ones. `memory_share`: of the
+    memory that history and window of one host may use.
     """
 
     def __init__(
@@ -68,10 +69,11 @@ class HostSession:
         history: bool = False,
         window: bool = True,
         watch_devices: bool = False,
+        memory_share: float = 1.0,
     ) -> None:
         self.host, self.name = host, host.label if source is None else source.name
         self.snapshot = Snapshot.empty(self.name)
-        self.history, self.window = History(HISTORY_LENGTH), RatesWindow()
+        self.history, self.window = History(HISTORY_LENGTH, memory_share), RatesWindow(memory_share)
         """Empty if they are not stored."""
         self.received_at: float | None = None
         """When its newest line was received; None: none was."""

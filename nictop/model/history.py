@@ -55,13 +55,14 @@ class _Track:
 
 
 class History:
-    """At most `capacity` values of each series, newest last, and `MAX_HISTORY_VALUES` in total, of the links and CPUs
-    that were present within the last `MAX_ABSENT_RECORDS` records."""
+    """At most `capacity` values of each series, newest last, and `memory_share` of `MAX_HISTORY_VALUES` in total, of
+    the links and CPUs that were present within the last `MAX_ABSENT_RECORDS` records."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, memory_share: float = 1.0) -> None:
         if capacity < 1:
             raise ValueError("a history holds at least one value")
         self.capacity = capacity
+        self._max_values = memory_share * MAX_HISTORY_VALUES
         self._length = capacity
         """Maximum number of values in a series."""
         self._times: deque[float] = deque(maxlen=capacity)
@@ -102,7 +103,7 @@ class History:
     def _limit_length(self, link_count: int, cpu_count: int) -> None:
         """Halve the length of the series until so many of them do not have too many values."""
         series, length = len(LINK_SERIES) * link_count + len(CPU_SERIES) * cpu_count, self._length
-        while series * length > MAX_HISTORY_VALUES and length > 1:
+        while series * length > self._max_values and length > 1:
             length = (length + 1) // 2
         if length < self._length:
             self._length = length

@@ -29,9 +29,11 @@ DEFAULT_CLOCK_TICKS = 100
 
 class RatesWindow:
     """Oldest part first, at most `RATES_WINDOW_SECONDS` seconds in total. Cleared when numbers change their meaning:
-    reboot, other driver counters, other vectors with the same interrupt numbers."""
+    reboot, other driver counters, other vectors with the same interrupt numbers. `memory_share`: of
+    `MAX_WINDOW_VALUES`."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory_share: float = 1.0) -> None:
+        self._max_values = memory_share * MAX_WINDOW_VALUES
         self._parts: deque[tuple[Rates, int]] = deque()
         """(rates, number of values in them)."""
         self._values = 0
@@ -79,7 +81,7 @@ class RatesWindow:
         self._parts.append((part, values))
         self._seconds += part.elapsed
         self._values += values
-        while len(self._parts) > 1 and (self._seconds > RATES_WINDOW_SECONDS or self._values > MAX_WINDOW_VALUES):
+        while len(self._parts) > 1 and (self._seconds > RATES_WINDOW_SECONDS or self._values > self._max_values):
             first, values = self._parts.popleft()
             self._seconds -= first.elapsed
             self._values -= values

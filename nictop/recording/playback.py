@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 
 from nictop.probe.records import Line, Request
-from nictop.recording.reader import HostReader, RecordedItem, Recording
+from nictop.recording.reader import NOT_YET, HostReader, RecordedItem, Recording
+from nictop.wire.budget import INPUT_SECONDS, HostScheduler, host_scheduler
 from nictop.wire.source import SourceState
 
 HISTORY_SECONDS = 60.0
@@ -22,13 +23,86 @@ MIN_SPEED, MAX_SPEED = 0.1, 100.0
 """Recorded seconds per second."""
 FILE_POLL_SECONDS = 1.0
 """Seconds between two checks of a file that is still being written."""
-YIELD_EVERY_ITEMS = 16
-"""Number of past items that are yielded before other tasks get to run."""
+SLICE_SECONDS, LONG_SLICE_SECONDS = 0.01, 0.025
+"""CPU seconds of reading after which other tasks get to run; and of a single item after which there is always a pause,
+as a key needs several turns of the event loop."""
+MAX_BURST_SECONDS, HOST_BURST_SECONDS = 1.5, 0.2
+"""CPU seconds of reading without pauses, and in addition for each host: a jump in a usual recording takes 0.2."""
+CPU_SHARE, PAUSE_FACTOR = 0.5, 1.0
+"""CPU seconds per second after that, as for live hosts; and the length of the pause after a slice, as a multiple of the
+time it took."""
 TIME_RESOLUTION_SECONDS = 1e-6
 """Seconds: times that are closer than this are the same."""
 STEP_SEARCH_SECONDS = (3.0, 60.0, 600.0)
 """Seconds in which a step searches for counter records, one after the other; the first is enough at the usual
 intervals."""
+JUMP_SECONDS = 0.1
+"""From a jump on, in which a key counts as the one for it."""
+SLOWED_SECONDS = 1.0
+"""After a pause, in which reading counts as slowed down."""
+MAX_STEP_CPU_SECONDS = 0.4
+"""After which this search ends with what it has found."""
+
+
+class ReadingBudget:
+    """The CPU time of reading a recording in an event loop: a file of a few bytes may take hours, in which keys have to
+    be handled."""
+
+    def __init__(self, host_count: int) -> None:
+        self._burst = MAX_BURST_SECONDS + HOST_BURST_SECONDS * host_count
+        self._remaining = self._burst
+        self._refilled_at = self._restarted_at = time.monotonic()
+        self._slice_used = 0.0
+        self._turn = asyncio.Lock()
+        """Hosts read one after the other: after each slice keys are handled."""
+        self._slowed_at: float | None = None
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Reading is slowed down: values come late."""
+        return self._slowed_at is not None and time.monotonic() - self._slowed_at < SLOWED_SECONDS
+
+    async def charge(self, begin: float) -> float:
+        """What was read since `begin` (CPU seconds of this thread) is paid for; waits when a slice is used. Returns the
+        begin of what follows."""
+        self._slice_used += time.thread_time() - begin
+        if self._slice_used >= SLICE_SECONDS:
+            await self._end_slice()
+        return await self.begin()
+
+    async def begin(self) -> float:
+        """Wait while another host pauses. Returns the begin of what is read now."""
+        if self._turn.locked():
+            async with self._turn:
+                pass
+        return time.thread_time()
+
+    def restart(self) -> None:
+        """The position has jumped: what is there is read without pauses at first."""
+        self._remaining = self._burst
+        self._refilled_at = self._restarted_at = time.monotonic()
+
+    def _is_input_new(self, scheduler: HostScheduler) -> bool:
+        """There was a key just now that is not the one for the jump."""
+        input_at = scheduler.quiet_until - INPUT_SECONDS
+        return scheduler.quiet_until > time.monotonic() and input_at > self._restarted_at + JUMP_SECONDS
+
+    async def _end_slice(self) -> None:
+        used, now = self._slice_used, time.monotonic()
+        self._slice_used = 0.0
+        gained = (now - self._refilled_at) * CPU_SHARE
+        self._remaining = min(self._burst, self._remaining + gained) - used
+        self._refilled_at = now
+        async with self._turn:
+            scheduler = host_scheduler()
+            if self._remaining >= 0 and used < LONG_SLICE_SECONDS and not self._is_input_new(scheduler):
+                await asyncio.sleep(0)
+                return
+            await scheduler.pause(time.monotonic() + PAUSE_FACTOR * used)
+            self._refilled_at = time.monotonic()  # nothing is gained by waiting
+            if self._remaining < 0:
+                self._slowed_at = self._refilled_at
+                self._remaining += used  # it was paid for by waiting
 
 
 class Playback:
@@ -46,6 +120,7 @@ class Playback:
         self._clock = clock
         self._position, self._set_at = recording.begin, clock()
         self._changed = asyncio.Event()
+        self.budget = ReadingBudget(len(recording.hosts))
 
     def sources(self) -> tuple[PlaybackSource, ...]:
         """One source per host, in the order of the recording."""
@@ -108,6 +183,7 @@ class Playback:
         """Jump to a time, limited to the recording; playing or paused does not change."""
         self._position, self._set_at = min(max(position, self.begin), self.end), self._clock()
         self.jumps += 1
+        self.budget.restart()
         self._notify()
 
     def step(self, count: int = 1) -> None:
@@ -125,19 +201,29 @@ class Playback:
                 self.seek(position)
 
     def _reading_after(self, position: float) -> float | None:
+        begin = time.thread_time()
         for reach in STEP_SEARCH_SECONDS:
-            if times := self._readings(position + TIME_RESOLUTION_SECONDS, position + reach):
-                return min(times)
+            times = self._readings(position + TIME_RESOLUTION_SECONDS, position + reach, begin)
+            if (nearest := min(times, default=None)) is not None:
+                return nearest
         return None
 
     def _reading_before(self, position: float) -> float | None:
+        begin = time.thread_time()
         for reach in STEP_SEARCH_SECONDS:
-            if times := self._readings(position - reach, position - TIME_RESOLUTION_SECONDS):
-                return max(times)
+            times = self._readings(position - reach, position - TIME_RESOLUTION_SECONDS, begin)
+            if (nearest := max(times, default=None)) is not None:
+                return nearest
         return None
 
-    def _readings(self, since: float, until: float) -> list[float]:
-        return [time for name in self.recording.hosts for time in self.recording.counter_times(name, since, until)]
+    def _readings(self, since: float, until: float, begin: float) -> Iterator[float]:
+        """Times of counter records of all hosts. `begin`: CPU seconds of this thread when the search began."""
+        for name in self.recording.hosts:
+            for found in self.recording.counter_time_steps(name, since, until):
+                if found is not None:
+                    yield found
+                if time.thread_time() - begin > MAX_STEP_CPU_SECONDS:
+                    return
 
     def _rebase_clock(self) -> None:
         """Set the base of the clock to the current position."""
@@ -193,24 +279,40 @@ class PlaybackSource:
         playback = self._playback
         while not self._closed:
             jumps = playback.jumps
-            recording, now = playback.recording, playback.now()
-            reader = recording.reader(self.name, recording.start_time(self.name, now, self._window))
-            yielded = 0
-            while not self._closed and playback.jumps == jumps:
-                recorded = reader.next()
+            now = playback.now()
+            reader = await self._begin(now, jumps)
+            cpu = await playback.budget.begin()
+            while reader is not None and not self._closed and playback.jumps == jumps:
+                recorded = reader.step()
+                cpu = await playback.budget.charge(cpu)
+                if recorded is NOT_YET:
+                    continue
                 if recorded is None or recorded.time > now:
                     self._caught_up.set()
                 if recorded is None:
                     await self._wait_for_more(reader, jumps)
+                    cpu = await playback.budget.begin()
                     continue
-                if not await self._is_due(recorded, jumps):
-                    break
+                if recorded.time > now:
+                    if not await self._is_due(recorded, jumps):
+                        break
+                    cpu = await playback.budget.begin()
                 if recorded.received is not None:
                     self._last_item_time = recorded.time
                     yield recorded.received
-                    yielded += 1
-                    if yielded % YIELD_EVERY_ITEMS == 0:
-                        await asyncio.sleep(0)
+
+    async def _begin(self, now: float, jumps: int) -> HostReader | None:
+        """A reader that begins a window before the position; None: a jump or the end of the source came first."""
+        playback = self._playback
+        cpu = await playback.budget.begin()
+        steps = playback.recording.start_time_steps(self.name, now, self._window)
+        while not self._closed and playback.jumps == jumps:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return playback.recording.reader(self.name, end.value)
+            cpu = await playback.budget.charge(cpu)
+        return None
 
     async def _is_due(self, recorded: RecordedItem, jumps: int) -> bool:
         """Wait until the time of the item; False: a jump or the end of the source came first."""

@@ -22,7 +22,7 @@ import msgspec
 from nictop import __version__
 from nictop.model.snapshot import watchable_links
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
-from nictop.probe.records import PROTOCOL, Line, Request
+from nictop.probe.records import MAX_LINE_BYTES, PROTOCOL, Line, Request
 from nictop.recording.file.entries import Kind
 from nictop.recording.file.frames import (
     HEADER_FRAME,
@@ -34,7 +34,7 @@ from nictop.recording.file.frames import (
     pack_frame,
 )
 from nictop.recording.file.header import RecordingHeader
-from nictop.recording.file.index import MAX_INDEX_BYTES, MAX_MARKS, Index, KeyFrame, encode_index
+from nictop.recording.file.index import MAX_INDEX_BYTES, MAX_MARKS, Index, encode_index
 from nictop.recording.file.open import create_file
 from nictop.recording.host_writer import MAX_FRAME_SECONDS, HostFrames, RecordableItem, WritableFrame, encode_item
 from nictop.wire.errors import sanitize
@@ -124,6 +124,9 @@ class Recorder:
             return
         kind, text = made
         with self._lock:
+            if len(text) > MAX_LINE_BYTES:  # with the defaults of all its fields; a reader would reject it
+                self._count_dropped(host, 1)
+                return
             if self.has_failed or self._queued_bytes + len(text) > self._max_queue_bytes:
                 self._count_dropped(host, 1)
                 return
@@ -212,7 +215,7 @@ class Recorder:
         index = self._index
         index.hosts[frame.host] = frame.name
         if frame.kind == KEY_FRAME:
-            index.keys.append(KeyFrame(frame.host, frame.time, offset))
+            index.add_key(frame.host, frame.time, offset)
         index.marks += frame.marks[: max(0, MAX_MARKS - len(index.marks))]
         index.extend(frame.time, frame.time + frame.span)
 

@@ -18,6 +18,8 @@ from nictop.traffic.results.selection import StoredRun
 MAX_RECORDED_RUNS = 50
 """Runs of one recording whose results are computed, the last ones: each takes as long as reading the seconds around
 it."""
+MAX_NOTED_BYTES = 12 * 1024 * 1024
+"""Of all these results as JSON; a usual one has 100,000."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,15 @@ async def recorded_results(recording: Recording, until: float) -> RecordedResult
         if len(started) > MAX_RECORDED_RUNS
         else []
     )
+    size = 0
     for marks in started[-MAX_RECORDED_RUNS:]:
         run = RecordedRun(recording, marks)
         await run.advance(until)
         view = run.view()
-        if run.stored is not None:
+        size += run.noted_size
+        if size > MAX_NOTED_BYTES:
+            problems.append(f"{_test_text(recording, marks)} is not shown: the results before it are large")
+        elif run.stored is not None:
             runs.append(run.stored)
         elif not run.marks.is_noted and view is not None and view.result is not None:
             end = recording.end if marks.end is None else marks.end
@@ -60,4 +66,8 @@ async def recorded_results(recording: Recording, until: float) -> RecordedResult
 
 def _no_result_text(recording: Recording, marks: RunMarks, run: RecordedRun) -> str:
     why = run.problem or "still running at this time of the recording"
-    return f"no result of the test ({marks.hosts_text}) at {wall_clock_text(recording.wall_time(marks.begin))}: {why}"
+    return f"no result of {_test_text(recording, marks)}: {why}"
+
+
+def _test_text(recording: Recording, marks: RunMarks) -> str:
+    return f"the test ({marks.hosts_text}) at {wall_clock_text(recording.wall_time(marks.begin))}"

@@ -9,16 +9,17 @@ recording cannot be shown then), the result by the code that computes that of li
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from heapq import merge
+from heapq import heappop, heappush
+from time import thread_time
 
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import RECORDED, Host
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest
 from nictop.recording.file.run_note import RunNote
-from nictop.recording.reader import RecordedItem, Recording
+from nictop.recording.reader import NOT_YET, NotYet, RecordedItem, Recording
 from nictop.replay.run_index import GENERATOR_ID, RunMarks
 from nictop.replay.run_plan import loaded_plan, recorded_plan
 from nictop.traffic.analysis.assemble import (
@@ -49,8 +50,8 @@ RUN_TAIL_SECONDS = 4.0
 """Seconds after the end of the run in which each host sends a last counter record."""
 ROUNDING_SECONDS = 1e-5
 """Times of items are rounded to microseconds, those of marks are not: a run is shown from its begin on."""
-RUN_YIELD_ITEMS = 64
-"""Items after which other tasks run."""
+RUN_SLICE_SECONDS = 0.01
+"""CPU seconds of reading after which other tasks run."""
 NOT_RECORDED = "the recording ends before the result of the test"
 ENDED_BY_NICTOP = Failure(
     "interrupted", "ended before its end, by the user or by a time limit of nictop: the recording does not contain why"
@@ -73,6 +74,8 @@ class RecordedRun:
         """Of the newest generators, as in `GENERATOR_ID`: a run is repeated, or another generator takes over."""
         self._stored: StoredRun | None = None
         """The noted result."""
+        self.noted_size = 0
+        """Characters of it in the recording."""
         self._ended_because = ""
         """Why it has no result."""
         self._stopped: Failure | None = None
@@ -94,9 +97,7 @@ class RecordedRun:
         since = self.marks.begin - RUN_LEAD_SECONDS
         names = self._recording.hosts
         self._hosts = {name: RunHost(HostSession(Host(name, RECORDED), window=False)) for name in names}
-        self._items = merge(
-            *(_items(self._recording, name, since) for name in names), key=lambda one: (one[0].time, one[1])
-        )
+        self._items = _items_of_hosts(self._recording, names, since)
         self._next: tuple[RecordedItem, str] | None = None
         self._read_until: float | None = None
         """End of the recording when it was read to its end; if it has grown since, all of it is read again."""
@@ -140,9 +141,16 @@ class RecordedRun:
         last = now + ROUNDING_SECONDS
         if self.marks.end is not None:
             last = min(last, self.marks.end + RUN_TAIL_SECONDS)
-        count = 0
+        used, begin = 0.0, thread_time()
         while True:
             found = self._next if self._next is not None else next(self._items, None)
+            used += thread_time() - begin
+            if used >= RUN_SLICE_SECONDS:
+                used = 0.0
+                await asyncio.sleep(0)
+            begin = thread_time()
+            if found is NOT_YET:
+                continue
             if found is None:
                 self._read_until = self._recording.end
             if found is None or found[0].time > last:
@@ -150,9 +158,6 @@ class RecordedRun:
                 break
             self._next, self._now = None, max(self._now, found[0].time)
             self._process(found[1], found[0])
-            count += 1
-            if count % RUN_YIELD_ITEMS == 0:
-                await asyncio.sleep(0)
         self._now = now
         self._finish(last)
         self._view = None if self._live_run is None else self._live_run.view(self._result_time or self._now)
@@ -179,7 +184,7 @@ class RecordedRun:
         elif note.kind == "stage" and self._live_run is not None:
             self._live_run.process(Stage("running", note.text), time)
         elif note.kind == "result":
-            self._stored = noted_result(note.text)
+            self._stored, self.noted_size = noted_result(note.text), len(note.text)
             if self._stored is None:
                 self._ended_because = "its result in the recording is not valid"
             else:
@@ -272,7 +277,10 @@ class RecordedRun:
         """To the client of the bulk flow, which is started later: its options were known to the user from the
         beginning. None: it is not in the recording."""
         wanted = f"{self.marks.identity}{self._attempt}lc"
-        for recorded, _ in _items(self._recording, self.marks.client, self._now):
+        for found in _items_of_hosts(self._recording, (self.marks.client,), self._now):
+            if found is NOT_YET:
+                continue
+            recorded = found[0]
             request = recorded.item.traffic if isinstance(recorded.item, Request) else None
             if request is not None and request.id == wanted and request.action == "start":
                 return request
@@ -391,10 +399,27 @@ def _with_generator(plan: RunPlan, client: TrafficRequest) -> RunPlan:
     return replace(plan, generator=client.generator or plan.generator)
 
 
-def _items(recording: Recording, name: str, since: float) -> Iterator[tuple[RecordedItem, str]]:
-    reader = recording.reader(name, since)
-    while (recorded := reader.next()) is not None:
-        yield recorded, name
+def _items_of_hosts(
+    recording: Recording, names: Iterable[str], since: float
+) -> Iterator[tuple[RecordedItem, str] | NotYet]:
+    """The items of these hosts by time, in steps of some milliseconds."""
+    heap: list[tuple[float, str, RecordedItem]] = []
+    readers = {name: recording.reader(name, since) for name in names}
+    wanted = list(readers)
+    while wanted or heap:
+        while wanted:
+            name = wanted[-1]
+            recorded = readers[name].step()
+            if recorded is NOT_YET:
+                yield NOT_YET
+                continue
+            wanted.pop()
+            if recorded is not None:
+                heappush(heap, (recorded.time, name, recorded))
+        if heap:
+            _, name, recorded = heappop(heap)
+            yield recorded, name
+            wanted.append(name)
 
 
 def _served_client(request: TrafficRequest) -> str:

@@ -11,13 +11,14 @@ import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from time import thread_time
 
 from nictop.hosts.observe import diagnose_in_slices
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import RECORDED, Host
 from nictop.model.facts import clean
 from nictop.model.window import RATES_WINDOW_SECONDS
-from nictop.recording.reader import RecordedItem, Recording
+from nictop.recording.reader import NOT_YET, HostReader, RecordedItem, Recording
 from nictop.replay.run_index import run_marks
 from nictop.rules import Finding
 
@@ -25,8 +26,8 @@ STEP_SECONDS = 5.0
 """Time between two diagnoses; steps are counted from the beginning of the recording."""
 BACKWARD_CHUNK_SECONDS = 60.0
 """Seconds that are searched at a time in a backward search."""
-SEARCH_YIELD_ITEMS = 32
-"""Items of a host after which other tasks run."""
+SEARCH_SLICE_SECONDS = 0.01
+"""CPU seconds after which other tasks run."""
 SAME_TIME_SECONDS = 0.01
 """Events within this time of the start of the search are not results."""
 
@@ -79,7 +80,8 @@ async def new_findings(
     recording: Recording, since: float, until: float, progress: ProgressCallback
 ) -> AsyncGenerator[RecordingEvent, None]:
     """Warnings and critical findings that exist at a step and not at the step before it; the steps are those from the
-    last one up to `since` to the last one up to `until`."""
+    last one up to `since` to the last one up to `until`. Those before which nothing was recorded are left out: there
+    may be years of them."""
     time = max(recording.begin, _step_time(recording, since))
     hosts = [_RecordedHost(recording, name, time) for name in recording.hosts]
     before: frozenset[FindingKey] | None = None
@@ -96,7 +98,7 @@ async def new_findings(
             if new:
                 yield RecordingEvent(time, "\n".join(_finding_text(one) for one in new[:5]))
         before = frozenset(serious)
-        time += STEP_SECONDS
+        time = max(time + STEP_SECONDS, _step_time(recording, min(host.next_time for host in hosts)))
 
 
 def _step_time(recording: Recording, moment: float) -> float:
@@ -115,20 +117,46 @@ class _RecordedHost:
     """A session that processes the items of one host in the recording."""
 
     def __init__(self, recording: Recording, name: str, begin: float) -> None:
-        self.session = HostSession(Host(name, RECORDED))
-        self._reader = recording.reader(name, recording.start_time(name, begin, RATES_WINDOW_SECONDS))
+        self.session = HostSession(Host(name, RECORDED), memory_share=recording.memory_share)
+        self._recording, self._name = recording, name
+        self._begin = recording.start_time_steps(name, begin, RATES_WINDOW_SECONDS)
+        self._reader: HostReader | None = None
         self._next: RecordedItem | None = None
+        self._used, self._cpu = 0.0, 0.0
+
+    @property
+    def next_time(self) -> float:
+        """Of the item after those that were read; infinite: there is none."""
+        return math.inf if self._next is None else self._next.time
 
     async def read_until(self, time: float) -> None:
-        count = 0
+        """Process the items up to this time."""
+        self._cpu = thread_time()
+        reader = self._reader = self._reader or await self._first_reader()
         while True:
-            recorded = self._next if self._next is not None else self._reader.next()
+            await self._charge()
+            recorded = self._next if self._next is not None else reader.step()
+            if recorded is NOT_YET:
+                continue
             if recorded is None or recorded.time > time:
                 self._next = recorded
                 return
             self._next = None
             if recorded.received is not None:
                 self.session.process(recorded.received, recorded.time)
-            count += 1
-            if count % SEARCH_YIELD_ITEMS == 0:
-                await asyncio.sleep(0)
+
+    async def _first_reader(self) -> HostReader:
+        while True:
+            try:
+                next(self._begin)
+            except StopIteration as end:
+                return self._recording.reader(self._name, end.value)
+            await self._charge()
+
+    async def _charge(self) -> None:
+        """Let other tasks run after each slice."""
+        self._used += thread_time() - self._cpu
+        if self._used >= SEARCH_SLICE_SECONDS:
+            self._used = 0.0
+            await asyncio.sleep(0)
+        self._cpu = thread_time()

@@ -24,8 +24,9 @@ from nictop.traffic.run.events import RunFinished, Stage
 if TYPE_CHECKING:
     from nictop.traffic.session import SessionEvent
 
-MAX_NOTED_RESULT_BYTES = 8 << 20
-"""Of a result as JSON. A larger one is noted without its intervals, which the lines of the generators contain."""
+MAX_NOTED_RESULT_BYTES = 3 << 20
+"""Of a result as JSON; with its quotes escaped it is no longer than a line of a recording may be. A larger one is noted
+without its intervals, which the lines of the generators contain."""
 NO_RESULT = "ended without a result"
 
 HostNote = tuple[str, RunNote]

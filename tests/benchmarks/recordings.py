@@ -210,7 +210,7 @@ def read_window(recording: Recording, place: float) -> Snapshot:
         playback = Playback(recording)
         playback.seek(place)
         snapshot, (source,) = Snapshot.empty("a"), playback.sources()
-        last = recording.counter_times("a", place - HISTORY_SECONDS, playback.now())[-1]
+        last = max(recording.counter_times("a", place - HISTORY_SECONDS, playback.now()))
         async for item in source.items():
             if isinstance(item, Line):
                 snapshot = advance(snapshot, item)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from tests.campaign import endings, hostile, parsers, suites
+from tests.campaign import endings, field_values, hostile, parsers, recordings, suites
 from tests.campaign.results import TITLES, Options, Progress, Row, clock, row_text
 from tests.campaign.soak import Soak
 from tests.support.namespaces import ROOT
@@ -21,11 +21,13 @@ PARTS: dict[str, Callable[[Options, Progress], Iterator[Row]]] = {
     "kills": suites.kills,
     "cases": suites.cases,
     "fuzz": suites.fuzzing,
+    "values": field_values.field_values,
     "parsers": parsers.parsing,
     "keys": suites.keys,
     "pairs": suites.pairs,
     "endings": endings.endings,
     "hostile": hostile.hostile,
+    "recordings": recordings.recordings,
     "starved": suites.starved,
 }
 SOAK = "soak"

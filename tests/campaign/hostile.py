@@ -45,7 +45,7 @@ class Screen:
 
     def __init__(self, terminal: TerminalProgram) -> None:
         self._terminal = terminal
-        self._text, self._since = b"", 0
+        self._text, self._closed = b"", False
         self._changed = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -55,20 +55,31 @@ class Screen:
             try:
                 data = os.read(self._terminal.descriptor, 65536)
             except OSError:
-                return
+                data = b""
             with self._changed:
+                self._closed = not data
                 self._text = (self._text + data)[-4_000_000:]
                 self._changed.notify_all()
+                if self._closed:
+                    return
 
-    def seconds_to(self, key: str, words: str) -> float:
-        """Seconds from the key to the words on the screen; `DRAW_TIMEOUT` when they are not drawn."""
+    def seconds_to(self, key: str, words: str, timeout: float = DRAW_TIMEOUT) -> float:
+        """Seconds from the key to the words on the screen; `timeout` when they are not drawn. Without a key they may
+        have been drawn already. Ends early when the program does."""
         with self._changed:
-            self._text = b""
             begin = time.monotonic()
             if key:
+                self._text = b""
                 self._terminal.type(key)
-            self._changed.wait_for(lambda: words.encode() in self._text, DRAW_TIMEOUT)
-            return time.monotonic() - begin
+            self._changed.wait_for(lambda: words.encode() in self._text or self._closed, timeout)
+            return timeout if words.encode() not in self._text else time.monotonic() - begin
+
+    @property
+    def fault(self) -> str:
+        """What it says about an internal error; "": there was none."""
+        with self._changed:
+            begin = self._text.find(b"internal error")
+            return self._text[begin : begin + 200].decode(errors="replace") if begin >= 0 else ""
 
 
 @dataclass

@@ -285,6 +285,56 @@ def many_names_of_counters() -> Iterator[bytes]:
 
 
 @kind
+def texts_that_are_formats() -> Iterator[bytes]:
+    """Of Python, of printf, of Rich, and patterns."""
+    text = "{0:>20000000}%(x)999999999d{x.__class__}[/red](a+)+$"
+    profile: Json = dict.fromkeys(("path", "uuid", "id", "type", "filename"), text)
+    profile |= dict.fromkeys(("unsaved", "generated", "volatile", "external"), False)
+    profile["match_interface_names"] = [text, "(a+)+"]
+    manager = {"version": text, "startup": False, "networking_enabled": True, "devices": {}, "profiles": [profile] * 50}
+    ports = [{"index": number, "flavour": text, "ifindex": 2} for number in range(50)]
+    links = [link(number, alias=text, kind=text, operstate=text) for number in range(2, 50)]
+    devlink = [{"bus": "pci", "device": "0000:02:00.0", "ports": ports}]
+    return inventories(inventory(links, networkmanager=manager, devlink=devlink, platform=platform(hypervisor=text)))
+
+
+@kind
+def texts_of_digits() -> Iterator[bytes]:
+    digits = "9" * 4000
+    queues = [{"direction": "rx", "number": number, "rps_cpus": digits} for number in range(64)]
+    interrupts = [interrupt(number, actions=[digits], allowed_cpus=digits) for number in range(200)]
+    links = [link(number, queues=queues, speed=digits) for number in range(2, 20)]
+    more = platform(online_cpus=digits, possible_cpus=f"0-{digits}", product_name=digits)
+    return inventories(inventory(links, interrupts=interrupts, platform=more))
+
+
+@kind
+def numbers_of_many_digits() -> Iterator[bytes]:
+    number = b"9" * 1_500_000
+    return itertools.cycle((b'{"counters":{"time":1,"links":{"2":[' + number + b"]}}}\n", counters(1)))
+
+
+@kind
+def many_unreadable_fields() -> Iterator[bytes]:
+    reasons = {f"field{number}": {"reason": "failed", "detail": "x" * 4000} for number in range(1500)}
+    return inventories(inventory(unreadable=reasons))
+
+
+@kind
+def many_routes() -> Iterator[bytes]:
+    route = {
+        "family": "ipv4",
+        "destination": "10.0.0.0/8",
+        "ifindex": 2,
+        "table": 254,
+        "type": "unicast",
+        "protocol": 3,
+    }
+    neighbour = {"ifindex": 2, "family": "ipv4", "address": "10.0.0.1", "link_address": None, "nud_state": 32}
+    return inventories(inventory(routing={"routes": [route] * 8000, "neighbours": [neighbour] * 8000}))
+
+
+@kind
 def long_texts() -> Iterator[bytes]:
     text = "\u202e[red]\x1b[2J" * 40_000
     return inventories(
@@ -512,6 +562,75 @@ def flood_of_plans() -> Iterator[bytes]:
 
 
 @kind
+def flood_of_sockets() -> Iterator[bytes]:
+    socket = {"inode": 1, "state": "established", "local_port": 1, "remote_port": 2, "cwnd": 1 << 60, "rtt": 1 << 60}
+    return with_inventory(endless(line("traffic", time=1.0, id="run-1", kind="sockets", sockets=[socket] * 1000)))
+
+
+@kind
+def flood_of_floors() -> Iterator[bytes]:
+    floor = {"seconds": 1.0, "transactions": 1, "lost": 0, "latency": {"sum": 1, "buckets": [1, 2]}}
+    return with_inventory(
+        numbered(
+            lambda number: line(
+                "traffic", time=1.0, id="run-1", kind="floor",
+                floor={"arguments": [str(number)] * 500, **floor},
+            )
+        )
+    )  # fmt: skip
+
+
+@kind
+def flood_of_clocks() -> Iterator[bytes]:
+    return with_inventory(
+        numbered(lambda number: line("clock", time=1.0, offset=1e18 * (-1) ** number, uncertainty=1e-300))
+    )
+
+
+@kind
+def long_names_in_changes() -> Iterator[bytes]:
+    return with_inventory(
+        numbered(
+            lambda number: line(
+                "link_change", time=float(number), ifindex=number, gone=False, name="x" * 256, operstate="y" * 256,
+                carrier=True, flags=UP, mtu=1 << 60,
+            )
+        )
+    )  # fmt: skip
+
+
+@kind
+def flood_of_boots() -> Iterator[bytes]:
+    """All of it is read anew with each."""
+    for number in itertools.count(1):
+        yield hello(str(number))
+        yield inventory(map(link, range(1, 200)))
+        yield counters(number)
+
+
+@kind
+def other_names_in_each_inventory() -> Iterator[bytes]:
+    return numbered(lambda number: inventory(link(1000 * number + one) for one in range(300)))
+
+
+@kind
+def other_numbers_in_each_reading() -> Iterator[bytes]:
+    return with_inventory(
+        numbered(
+            lambda number: counters(
+                number, links={str(1000 * number + one): [number] * 25 for one in range(300)},
+                interrupts={str(1000 * number + one): {"1": number} for one in range(300)},
+            )
+        )
+    )  # fmt: skip
+
+
+@kind
+def counters_that_go_back() -> Iterator[bytes]:
+    return with_inventory(numbered(lambda number: counters((1 << 62) // (number % 7 + 1), time=float(number))))
+
+
+@kind
 def absurd_times() -> Iterator[bytes]:
     times = itertools.cycle((1e308, -1e308, 0.0, 1e-300, 1e18, 5e-324))
     return with_inventory(counters(number, time=time) for number, time in enumerate(times))
@@ -554,6 +673,33 @@ def words_on_stderr() -> Iterator[bytes]:
 
 
 @kind
+def one_byte_packets() -> Iterator[bytes]:
+    return with_inventory(numbered(counters))
+
+
+@kind
+def bytes_on_stderr() -> Iterator[bytes]:
+    yield inventory()
+    while True:
+        os.write(2, b"x")
+
+
+@kind
+def null_bytes() -> Iterator[bytes]:
+    return itertools.cycle((bytes(65536) + b"\n", counters(1)))
+
+
+@kind
+def surrogates() -> Iterator[bytes]:
+    return itertools.cycle((b'{"trouble":{"time":1,"message":"' + b"\\ud800" * 5000 + b'"}}\n', counters(1)))
+
+
+@kind
+def the_same_key_again_and_again() -> Iterator[bytes]:
+    return itertools.cycle((b'{"trouble":{' + b'"time":1,' * 50_000 + b'"message":""}}\n', counters(1)))
+
+
+@kind
 def noise_before_the_mark() -> Iterator[bytes]:
     return endless(b"welcome\n" * 5000)
 
@@ -578,7 +724,11 @@ def main(name: str) -> None:
         part = bytearray()
         for one in KINDS[name]():
             part += one
-            if len(part) >= 65536 or name in ("good", "ends-at-once"):
+            if name == "one-byte-packets":
+                for number in range(len(part)):
+                    write(part[number : number + 1])
+                part.clear()
+            elif len(part) >= 65536 or name in ("good", "ends-at-once"):
                 write(part)
                 part.clear()
 

@@ -62,9 +62,9 @@ def clock(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
-TITLES = f"{'part':<9} {'result':<7} {'time':>8}  counted"
+TITLES = f"{'part':<10} {'result':<7} {'time':>8}  counted"
 
 
 def row_text(row: Row) -> str:
     """Part, result, time, and what was counted or measured."""
-    return f"{row.part:<9} {'FAILED' if row.failed else 'passed':<7} {clock(row.seconds):>8}  {row.what}"
+    return f"{row.part:<10} {'FAILED' if row.failed else 'passed':<7} {clock(row.seconds):>8}  {row.what}"

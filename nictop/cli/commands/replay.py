@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     from nictop.recording.time_spec import resolve_time
 
     require_terminal("without a terminal, use: nictop show FILE --at TIME")
-    with Recording.open(options.file) as recording:
+    with Recording.open(options.file, whole=options.at is not None) as recording:
         if not recording.hosts:
             raise EmptyRecording(f"{options.file}: no data of any host in this recording yet")
         start = recording.begin if options.at is None else resolve_time(options.at, recording)

@@ -144,6 +144,7 @@ def _recorded_runs(named: Subjects, at: str | None) -> RecordedResults:
     missing: list[str] = []
     for path in named.recordings:
         with Recording.open(path) as recording:
+            recording.limit_reading_time()
             found = asyncio.run(recorded_results(recording, resolve_time(at or "end", recording)))
         for sentence in found.missing:
             output.print_status(sentence)

@@ -6,6 +6,7 @@ facts for rules, and possible causes for path tests and traffic tests.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -99,6 +100,8 @@ def rate_text(rate: str) -> str:
     try:
         value = float(number)
     except ValueError:
+        return rate
+    if not math.isfinite(value):
         return rate
     return units.bits_per_second(value * 8) if unit == "bytes/s" else f"{value:g} {unit}"
 

@@ -14,12 +14,14 @@ import operator
 import re
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from nictop.recording.file.frames import Damaged
 
 MAX_TEMPLATE_BYTES = 2 * 1024 * 1024
 """Bytes of a line that a template may store; a longer line is stored unchanged."""
+MAX_TEMPLATE_NUMBERS = 1 << 18
+"""Numbers in it: a line of counters has some 100,000 at most (`limits.MAX_LINE_VALUES`)."""
 
 _WIDTH = 8
 _DECIMAL_POINT = ord(".")
@@ -31,7 +33,7 @@ Numbers = Sequence[int]
 
 
 class Template:
-    """The texts of a line between its numbers. `last`: the numbers of the newest line of this template."""
+    """The texts of a line between its numbers, for writing. `last`: the numbers of the newest line of this template."""
 
     def __init__(self, line: bytes) -> None:
         pieces = _NUMBER.split(line)
@@ -41,11 +43,6 @@ class Template:
         for index in self._fractions:
             found[index] = b"1" + found[index][1:]
         self.last = list(map(int, found))
-        gaps = [b"%d"] * len(found)
-        for index in self._fractions:
-            gaps[index] = b"%b"
-        escaped = [text.replace(b"%", b"%%") for text in self._texts]
-        self._format = b"".join(part for pair in zip(escaped, [*gaps, b""], strict=True) for part in pair)
 
     def numbers(self, line: bytes) -> list[int] | None:
         """The numbers of another line; None when its texts differ from the template."""
@@ -62,12 +59,58 @@ class Template:
         except ValueError:  # a fraction where the template has none
             return None
 
-    def line(self, numbers: Numbers) -> bytes:
+
+class LineFormat:
+    """The same for reading, in as little memory as possible: a template may have hundreds of thousands of numbers.
+    Raises Damaged when it has more than a writer stores."""
+
+    def __init__(self, line: bytes) -> None:
+        self.last = array("q")
+        """The numbers of the newest line."""
+        self._fractions = array("I")
+        for found in _NUMBER.finditer(line):
+            digits = found[0]
+            if digits[0] == _DECIMAL_POINT:
+                self._fractions.append(len(self.last))
+                digits = b"1" + digits[1:]
+            self.last.append(int(digits))
+            if len(self.last) > MAX_TEMPLATE_NUMBERS:
+                raise Damaged("too many numbers")
+        self._format = _NUMBER.sub(_placeholder, line.replace(b"%", b"%%"))
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory, about."""
+        return len(self._format) + self.last.itemsize * len(self.last)
+
+    def line(self, numbers: list[int]) -> bytes:
         """The line with these numbers; `numbers` has the length of `last`."""
         filled: list[int | bytes] = list(numbers)
         for index in self._fractions:
             filled[index] = b".%b" % str(filled[index])[1:].encode()
         return self._format % tuple(filled)
+
+    def next_rows(self, columns: memoryview, count: int) -> Iterator[list[int]]:
+        """The `count` rows that were passed to `encode_columns`, one at a time; `last` follows them. Raises Damaged for
+        a number of more than 64 bits."""
+        numbers = len(self.last)
+        size = numbers * count
+        for row in range(count):
+            interleaved = bytearray(numbers * _WIDTH)
+            for byte in range(_WIDTH):
+                interleaved[byte::_WIDTH] = columns[byte * size + row : (byte + 1) * size : count]
+            differences = array("q")
+            differences.frombytes(interleaved)
+            found = list(map(operator.add, self.last, _little_endian(differences)))
+            try:
+                self.last = array("q", found)
+            except OverflowError:
+                raise Damaged("number of more than 64 bits") from None
+            yield found
+
+
+def _placeholder(found: re.Match[bytes]) -> bytes:
+    return b"%b" if found[0].startswith(b".") else b"%d"
 
 
 def encode_columns(last: Numbers, rows: Sequence[Numbers]) -> bytes:
@@ -85,25 +128,6 @@ def encode_columns(last: Numbers, rows: Sequence[Numbers]) -> bytes:
 def encoded_columns_size(numbers: int, rows: int) -> int:
     """Length in bytes of what `encode_columns` returns."""
     return numbers * rows * _WIDTH
-
-
-def decode_rows(last: Numbers, data: bytes, count: int) -> list[list[int]]:
-    """The rows that were passed to `encode_columns`. Raises Damaged when `data` has the wrong size."""
-    if len(data) != encoded_columns_size(len(last), count):
-        raise Damaged("columns of different size")
-    size = len(data) // _WIDTH
-    plain = bytearray(len(data))
-    for index in range(_WIDTH):
-        plain[index::_WIDTH] = data[index * size : (index + 1) * size]
-    differences = array("q")
-    differences.frombytes(plain)
-    differences = _little_endian(differences)
-    found = []
-    for number in range(count):
-        row = list(map(operator.add, last, differences[number::count]))
-        found.append(row)
-        last = row
-    return found
 
 
 def _little_endian(values: array[int]) -> array[int]:

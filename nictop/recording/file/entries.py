@@ -3,19 +3,29 @@
 Reads nothing. A payload is a table of entries (time, kind, length or template), then their texts, then the columns of
 the lines that are stored by a template. `EntryWriter` and `EntryReader` each store the templates of one host; a key
 frame clears both. Decoding a payload costs no more than its length, except for the lines generated from templates,
-whose size is limited.
+whose size is limited. What is read is made one line at a time: a payload of a few bytes may hold thousands.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+import zlib
+from array import array
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
 
-from nictop.recording.file.delta import MAX_TEMPLATE_BYTES, Template, decode_rows, encode_columns, encoded_columns_size
+from nictop.recording.file.delta import (
+    MAX_TEMPLATE_BYTES,
+    MAX_TEMPLATE_NUMBERS,
+    LineFormat,
+    Template,
+    encode_columns,
+    encoded_columns_size,
+)
 from nictop.recording.file.frames import Damaged
 
 Kind = Literal["line", "state", "request", "missing", "host", "counters", "inventory"]
@@ -28,8 +38,12 @@ MAX_TEMPLATES = 8
 MAX_FRAME_ENTRIES = 10_000
 MAX_ROW_BYTES = 64
 """Bytes of an entry in the table."""
-MAX_TEMPLATED_BYTES = 64 * 1024 * 1024
-"""Bytes of the lines in a frame that are generated from templates; a writer starts a new frame long before."""
+MAX_TEMPLATED_BYTES = 16 * 1024 * 1024
+"""Bytes of the lines in a frame that are generated from templates, and of their numbers; a writer starts a new frame
+after a megabyte of lines."""
+MAX_FORMAT_BYTES = 12 * 1024 * 1024
+"""Bytes of unpacked templates."""
+_PACKING_LEVEL = 1
 
 _LENGTH = struct.Struct("<I")
 _MAX_OFFSET_US = 1 << 53
@@ -127,7 +141,8 @@ class EntryWriter:
         newest template is tried first, because most lines repeat the previous one."""
         templates = self._templates[entry.kind]
         for slot in sorted(range(len(templates.slots)), key=lambda slot: slot != templates.newest):
-            numbers = templates.slots[slot].numbers(entry.text)
+            template = templates.slots[slot]
+            numbers = template.numbers(entry.text) if len(template.last) <= MAX_TEMPLATE_NUMBERS else None
             if numbers is not None:
                 templates.rows.setdefault(slot, []).append(numbers)
                 return slot
@@ -150,50 +165,124 @@ class EntryWriter:
         return plain
 
 
-class EntryReader:
-    """Decodes the payloads of one host, in the order they were written since a key frame."""
+class _StoredTemplate:
+    """A template of a reader between two frames: packed, as most are never used again."""
+
+    def __init__(self, line: bytes) -> None:
+        self._line = zlib.compress(line, _PACKING_LEVEL)
+        self._last: bytes | None = None
+        """The numbers of the newest line; None: those in the line."""
+
+    def unpacked(self) -> LineFormat:
+        """Raises Damaged."""
+        found = LineFormat(zlib.decompress(self._line))
+        if self._last is not None:
+            found.last = array("q", zlib.decompress(self._last))
+        return found
+
+    def pack(self, found: LineFormat) -> None:
+        """Remember the newest numbers."""
+        self._last = zlib.compress(found.last.tobytes(), _PACKING_LEVEL)
+
+
+class FormatCache:
+    """The templates that were used last, unpacked: `MAX_FORMAT_BYTES` of all hosts of a recording together."""
 
     def __init__(self) -> None:
-        self._templates = {kind: _Templates() for kind in TEMPLATED}
+        self._formats: OrderedDict[_StoredTemplate, LineFormat] = OrderedDict()
+        self._size = 0
+
+    def take(self, template: _StoredTemplate) -> LineFormat:
+        """Raises Damaged."""
+        found = self._formats.pop(template, None)
+        if found is None:
+            return template.unpacked()
+        self._size -= found.size
+        return found
+
+    def put(self, template: _StoredTemplate, found: LineFormat) -> None:
+        """Keep it until others are used; what is not kept is packed."""
+        self._formats[template] = found
+        self._size += found.size
+        while self._size > MAX_FORMAT_BYTES:
+            oldest, unused = self._formats.popitem(last=False)
+            self._size -= unused.size
+            oldest.pack(unused)
+
+
+class _ReadTemplates:
+    """The slots of one kind of line, as `_Templates` fills them."""
+
+    def __init__(self) -> None:
+        self.slots: list[_StoredTemplate] = []
+        self._newest = -1
+
+    def add(self, lines: Sequence[bytes | memoryview]) -> None:
+        """Put templates of these lines into the next slots, one after the other. Of many only the last are left."""
+        first = max(0, len(lines) - MAX_TEMPLATES)
+        for number, line in enumerate(lines):
+            self._newest = (self._newest + 1) % MAX_TEMPLATES
+            if number < first and self._newest < len(self.slots):
+                continue  # another one follows in the same slot
+            template = _StoredTemplate(bytes(line))
+            if self._newest == len(self.slots):
+                self.slots.append(template)
+            else:
+                self.slots[self._newest] = template
+
+
+class EntryReader:
+    """Decodes the payloads of one host, in the order they were written since a key frame. `cache`: that of all hosts of
+    the recording."""
+
+    def __init__(self, cache: FormatCache | None = None) -> None:
+        self._cache = FormatCache() if cache is None else cache
+        self._templates = {kind: _ReadTemplates() for kind in TEMPLATED}
 
     def entries(self, plain: bytes, first: float, since: float = float("-inf")) -> Iterator[RecordEntry]:
         """The entries of one payload; `first`: the time of its frame. Counters before `since` are skipped, at a
         fraction of the cost. Raises Damaged; after that the templates are unusable. The iterator has to be
         exhausted."""
         table, offset = parse_table(plain)
-        texts = []
+        lines: dict[str, list[memoryview]] = {kind: [] for kind in TEMPLATED}
+        whole, text_offset = memoryview(plain), offset
         for row in table:
             if not row.is_templated:
-                texts.append(plain[offset : offset + row.size])
+                text = whole[offset : offset + row.size]
                 offset += row.size
                 if offset > len(plain):
                     raise Damaged("text beyond the end")
                 if row.kind in TEMPLATED and row.size <= MAX_TEMPLATE_BYTES:
-                    self._templates[row.kind].add(texts[-1])
-        numbers = self._rows(table, plain, offset)
-        yield from self._entries(table, texts, numbers, first, since)
+                    lines[row.kind].append(text)
+        for kind, found in lines.items():
+            self._templates[kind].add(found)
+        used = self._used_templates(table, whole[offset:])
+        yield from self._entries(table, whole[text_offset:], used, first, since)
+        for one in used.values():
+            self._cache.put(one.template, one.line_format)
 
-    def _rows(self, table: list[_Row], plain: bytes, offset: int) -> dict[tuple[str, int], Iterator[list[int]]]:
-        """(kind, slot) → the rows of this template in the frame."""
+    def _used_templates(self, table: list[_Row], columns: memoryview) -> dict[tuple[str, int], _UsedTemplate]:
+        """(kind, slot) → what the rows of this frame are made from."""
         counts: dict[tuple[str, int], int] = {}
         for row in table:
             if row.is_templated:
                 counts[row.kind, row.size] = counts.get((row.kind, row.size), 0) + 1
         found = {}
-        for kind, slot in sorted(
-            counts, key=lambda key: (TEMPLATED.index(key[0]) if key[0] in TEMPLATED else -1, key[1])
-        ):
-            template = self._template(kind, slot)
-            size = encoded_columns_size(len(template.last), counts[kind, slot])
-            decoded = decode_rows(template.last, plain[offset : offset + size], counts[kind, slot])
-            offset += size
-            template.last = decoded[-1]
-            found[kind, slot] = iter(decoded)
-        if offset != len(plain):
-            raise Damaged("unexpected bytes")
+        generated, offset = 0, 0
+        for kind, slot in sorted(counts, key=_column_order):
+            template, count = self._template(kind, slot), counts[kind, slot]
+            line_format = self._cache.take(template)
+            generated += line_format.size * count
+            if generated > MAX_TEMPLATED_BYTES:
+                raise Damaged("too many lines")
+            end = offset + encoded_columns_size(len(line_format.last), count)
+            rows = line_format.next_rows(columns[offset:end], count)
+            found[kind, slot], offset = _UsedTemplate(template, line_format, rows), end
+        if offset != len(columns):
+            raise Damaged("columns of different size")
         return found
 
-    def _template(self, kind: str, slot: int) -> Template:
+    def _template(self, kind: str, slot: int) -> _StoredTemplate:
         templates = self._templates.get(kind)
         if templates is None or not 0 <= slot < len(templates.slots):
             raise Damaged("undefined template")
@@ -202,27 +291,39 @@ class EntryReader:
     def _entries(
         self,
         table: list[_Row],
-        texts: list[bytes],
-        numbers: dict[tuple[str, int], Iterator[list[int]]],
+        texts: memoryview,
+        used: dict[tuple[str, int], _UsedTemplate],
         first: float,
         since: float,
     ) -> Iterator[RecordEntry]:
-        templated_bytes, plain_texts = 0, iter(texts)
+        end = 0
         for row in table:
             time = first + row.after / 1e6
-            if not row.is_templated:
-                text = next(plain_texts)
-                if row.kind != "counters" or time >= since:
-                    yield RecordEntry(time, row.kind, text)
+            is_skipped = row.kind == "counters" and time < since
+            if row.is_templated:
+                one = used[row.kind, row.size]
+                numbers = next(one.rows)
+                if not is_skipped:
+                    yield RecordEntry(time, row.kind, one.line_format.line(numbers))
                 continue
-            values = next(numbers[row.kind, row.size])
-            if row.kind == "counters" and time < since:
-                continue
-            text = self._templates[row.kind].slots[row.size].line(values)
-            templated_bytes += len(text)
-            if templated_bytes > MAX_TEMPLATED_BYTES:
-                raise Damaged("too many lines")
-            yield RecordEntry(time, row.kind, text)
+            begin, end = end, end + row.size
+            if not is_skipped:
+                yield RecordEntry(time, row.kind, bytes(texts[begin:end]))
+
+
+@dataclass(frozen=True)
+class _UsedTemplate:
+    """A template in one frame."""
+
+    template: _StoredTemplate
+    line_format: LineFormat
+    rows: Iterator[list[int]]
+    """The numbers of its lines in this frame."""
+
+
+def _column_order(key: tuple[str, int]) -> tuple[int, int]:
+    kind, slot = key
+    return (TEMPLATED.index(kind) if kind in TEMPLATED else -1), slot
 
 
 def parse_table(plain: bytes) -> tuple[list[_Row], int]:

@@ -28,8 +28,9 @@ follow."""
 
 SYNC_MARKER = b"\xa6nT\xf5"
 MAX_TIME_SECONDS = 1e12
-MAX_FRAME_BYTES = 48 * 1024 * 1024
-"""Bytes of an unpacked frame: more than two of the longest lines."""
+MAX_FRAME_BYTES = 13 * 1024 * 1024
+"""Bytes of an unpacked frame: a megabyte of lines, or a key frame without link changes, and the longest line; or a key
+frame with all of them."""
 
 STORED, DEFLATED, LZMA = 0, 1, 2
 _PACKED_AS = 0x0F

@@ -6,10 +6,9 @@ read.
 
 from __future__ import annotations
 
-import os
-
 import msgspec
 
+from nictop.recording.file.frame_file import FrameFile
 from nictop.recording.file.frames import (
     FORMAT,
     HEADER_FRAME,
@@ -19,7 +18,6 @@ from nictop.recording.file.frames import (
     Damaged,
     RecordingError,
 )
-from nictop.recording.file.index import read_header, read_payload
 from nictop.wire.errors import sanitize
 
 
@@ -39,10 +37,10 @@ class RecordingHeader(msgspec.Struct):
 _decoder = msgspec.json.Decoder(RecordingHeader)
 
 
-def read_recording_header(path: str, descriptor: int) -> tuple[RecordingHeader, int]:
+def read_recording_header(path: str, file: FrameFile) -> tuple[RecordingHeader, int]:
     """The header, and the offset of the next frame. Raises RecordingError."""
     name = sanitize(path)
-    first = os.pread(descriptor, len(RECORDING_PREFIX), 0)
+    first = file.read(len(RECORDING_PREFIX), 0)
     if not first:
         raise RecordingError(f"{name} is empty")
     if not first.startswith(RECORDING_MAGIC):
@@ -53,12 +51,11 @@ def read_recording_header(path: str, descriptor: int) -> tuple[RecordingHeader, 
     if written not in READABLE_FORMATS:
         message = f"{name} has the unknown format {written}; this nictop reads {FORMAT}"
         raise RecordingError(message, "it needs a newer nictop" if written > FORMAT else "")
-    header = read_header(descriptor, len(RECORDING_PREFIX))
+    header = file.header(len(RECORDING_PREFIX))
     try:
         if header is None or header.kind != HEADER_FRAME:
             raise Damaged("header missing")
-        return _decoder.decode(read_payload(descriptor, len(RECORDING_PREFIX), header)), len(
-            RECORDING_PREFIX
-        ) + header.size
+        found = _decoder.decode(file.payload(len(RECORDING_PREFIX), header))
+        return found, len(RECORDING_PREFIX) + header.size
     except (Damaged, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise RecordingError(f"{name} is damaged at the start: its time is unknown") from None

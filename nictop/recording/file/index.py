@@ -6,37 +6,43 @@ was truncated or is still being written, and continues where an earlier scan end
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+import math
+from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from time import thread_time
 
 import msgspec
 
 from nictop.probe.records import Line
 from nictop.recording.file.entries import parse_table
+from nictop.recording.file.frame_file import FrameFile
 from nictop.recording.file.frames import (
     HEADER_FRAME,
-    HEADER_SIZE,
     INDEX_FRAME,
     KEY_FRAME,
-    SYNC_MARKER,
+    MAX_TIME_SECONDS,
     TRAILER_SIZE,
     Damaged,
     FrameHeader,
-    parse_header,
     parse_trailer,
-    unpack_payload,
 )
 from nictop.recording.file.run_note import MARKED_NOTES, RunNote, decode_run_note
 from nictop.wire.codec import LineError, decode
 
-SEARCH_BLOCK_BYTES = 1 << 20
-"""Bytes that are searched at once for the next valid frame after damage."""
-MAX_SEARCH_BYTES = 256 * 1024 * 1024
-"""Bytes after which the search for a valid frame ends: a sparse file may be almost unlimited."""
 MAX_INDEX_BYTES = 8 * 1024 * 1024
 """Bytes: enough for sixteen hosts and two months. A file with a larger index is scanned."""
+MAX_KEYS = 300_000
+"""Key frames in an index: the same."""
+KEYS_CHUNK_BYTES = 1 << 16
+"""Bytes of key frames that are decoded at once: as objects they take ten times as much memory."""
+MAX_RECORDED_HOSTS = 512
+"""As many as can be watched; others in a recording are left out."""
 MAX_MARKS = 20_000
+MAX_MARK_BRACKETS = 2 * MAX_MARKS + 1
+"""Opening brackets in them: names of hosts may have one, as IPv6 addresses."""
+MAX_FALSE_FLAGS = 100
+"""Frames without a mark that claim to have one, after which no such claim is believed."""
 MAX_HOST_NAME_BYTES, MAX_MARK_ID_CHARS = 4096, 200
 """Bytes of the name of a host; characters of the ID of a mark."""
 MARK_KINDS = ("started", "exit", "failed")
@@ -56,14 +62,17 @@ class Mark:
     """One of `MARK_KINDS`, or of the kinds of notes."""
 
 
-@dataclass(frozen=True)
-class KeyFrame:
-    """A position at which reading of a host can begin."""
+@dataclass
+class KeyFrames:
+    """The positions at which reading of a host can begin, in the order of the file."""
 
-    host: int
-    time: float
-    offset: int
+    times: array[float] = field(default_factory=lambda: array("d"))
+    offsets: array[int] = field(default_factory=lambda: array("Q"))
     """Bytes from the start of the file."""
+
+    def newest(self, time: float) -> int | None:
+        """Number of the last one up to `time`; None: all are later."""
+        return next((number for number in range(len(self.times) - 1, -1, -1) if self.times[number] <= time), None)
 
 
 @dataclass
@@ -72,8 +81,8 @@ class Index:
 
     offset: int
     hosts: dict[int, str] = field(default_factory=dict)
-    keys: list[KeyFrame] = field(default_factory=list)
-    """In the order of the file, which is the order of time for each host."""
+    keys: dict[int, KeyFrames] = field(default_factory=dict)
+    """Number of a host → its key frames."""
     marks: list[Mark] = field(default_factory=list)
     begin: float | None = None
     end: float | None = None
@@ -82,6 +91,19 @@ class Index:
     """Number of places that cannot be read."""
     closed: bool = False
     """The recorder ended the file."""
+    left_out: set[int] = field(default_factory=set)
+    """Numbers of the hosts above `MAX_RECORDED_HOSTS`."""
+    false_flags: int = 0
+    """Frames without a mark that claim to have one."""
+
+    @property
+    def key_count(self) -> int:
+        return sum(len(keys.times) for keys in self.keys.values())
+
+    def add_key(self, host: int, time: float, offset: int) -> None:
+        keys = self.keys.setdefault(host, KeyFrames())
+        keys.times.append(time)
+        keys.offsets.append(offset)
 
     def extend(self, begin: float, end: float) -> None:
         """Extend `begin` and `end` by the times of a frame."""
@@ -89,110 +111,113 @@ class Index:
         self.end = end if self.end is None else max(self.end, end)
 
 
+_Key = tuple[int, float, int]
+"""Number of the host, time, offset."""
+
+
 class _Stored(msgspec.Struct):
     """The index as stored in its frame (JSON)."""
 
     hosts: dict[int, str]
-    keys: list[tuple[int, float, int]]
-    marks: list[tuple[float, str, str, str]]
+    keys: msgspec.Raw
+    marks: msgspec.Raw
     begin: float | None
     end: float | None
 
 
 _decoder = msgspec.json.Decoder(_Stored)
+_marks_decoder = msgspec.json.Decoder(list[tuple[float, str, str, str]])
+_keys_decoder = msgspec.json.Decoder(list[_Key])
 
 
 def encode_index(index: Index) -> bytes:
     """Payload of the index frame."""
+    keys = [
+        (host, time, offset)
+        for host, known in index.keys.items()
+        for time, offset in zip(known.times, known.offsets, strict=True)
+    ]
+    keys.sort(key=lambda key: key[2])
     stored = _Stored(
         index.hosts,
-        [(key.host, key.time, key.offset) for key in index.keys],
-        [(mark.time, mark.host, mark.id, mark.kind) for mark in index.marks],
+        msgspec.Raw(msgspec.json.encode(keys)),
+        msgspec.Raw(msgspec.json.encode([(mark.time, mark.host, mark.id, mark.kind) for mark in index.marks])),
         index.begin,
         index.end,
     )
     return msgspec.json.encode(stored)
 
 
-def read_index(descriptor: int, size: int) -> Index | None:
+def read_index(file: FrameFile, size: int) -> Index | None:
     """The index of a closed file of `size` bytes; None: there is no valid one."""
-    offset = parse_trailer(os.pread(descriptor, TRAILER_SIZE, max(0, size - TRAILER_SIZE)))
-    header = None if offset is None or offset >= size else read_header(descriptor, offset)
+    offset = parse_trailer(file.read(TRAILER_SIZE, max(0, size - TRAILER_SIZE)))
+    header = None if offset is None or offset >= size else file.header(offset)
     if offset is None or header is None or header.kind != INDEX_FRAME or header.plain > MAX_INDEX_BYTES:
         return None
     if offset + header.size + TRAILER_SIZE != size:
         return None
     try:
-        stored = _decoder.decode(read_payload(descriptor, offset, header))
-    except (Damaged, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _decoded(file.payload(offset, header), offset)
+    except (Damaged, msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError):
         return None
-    if any(not 0 <= key[2] < offset for key in stored.keys) or len(stored.marks) > MAX_MARKS:
-        return None
-    return Index(
-        offset,
-        stored.hosts,
-        [KeyFrame(*key) for key in stored.keys],
-        [Mark(*mark) for mark in stored.marks],
-        stored.begin,
-        stored.end,
-        closed=True,
-    )
 
 
-def read_header(descriptor: int, offset: int) -> FrameHeader | None:
-    """The header of the frame at `offset`; None: there is no complete and valid one."""
-    return parse_header(os.pread(descriptor, HEADER_SIZE, offset))
+def _decoded(plain: bytes, offset: int) -> Index:
+    """The index before `offset`. Raises Damaged, and errors of msgspec."""
+    if plain.count(b'":"') > MAX_RECORDED_HOSTS:  # before each of them takes memory
+        raise Damaged("too many hosts")
+    stored = _decoder.decode(plain)
+    if bytes(stored.marks).count(b"[") > MAX_MARK_BRACKETS:
+        raise Damaged("too many marks")
+    hosts, marks = stored.hosts, [Mark(*mark) for mark in _marks_decoder.decode(stored.marks)]
+    if not all(0 <= number < 1 << 16 and _is_name(name) for number, name in hosts.items()):
+        raise Damaged("invalid hosts")
+    if not all(map(_is_valid_mark, marks)):
+        raise Damaged("invalid marks")
+    if not all(edge is None or abs(edge) < MAX_TIME_SECONDS for edge in (stored.begin, stored.end)):
+        raise Damaged("invalid times")
+    index = Index(offset, hosts, marks=marks, begin=stored.begin, end=stored.end, closed=True)
+    for host, time, place in _decoded_keys(stored.keys):
+        if not 0 <= place < offset or host not in hosts:
+            raise Damaged("invalid key frames")
+        index.add_key(host, time, place)
+    return index
 
 
-def read_payload(descriptor: int, offset: int, header: FrameHeader) -> bytes:
-    """The unpacked payload of the frame at `offset`. Raises Damaged."""
-    return unpack_payload(header, os.pread(descriptor, header.length, offset + HEADER_SIZE))
-
-
-def iter_frames(
-    descriptor: int, offset: int, size: int, header_at: Callable[[int], FrameHeader | None]
-) -> Iterator[tuple[int, FrameHeader | None]]:
-    """(offset, header) of every complete frame from `offset` on; a header of None: the file is damaged from there to
-    the next frame. Ends when no complete frame follows within `size` bytes."""
-    while offset < size:
-        header = header_at(offset)
-        if header is None:
-            if size - offset < HEADER_SIZE:
-                return
-            found = _next_frame(descriptor, offset + 1, size, header_at)
-            if found is None:
-                return
-            yield offset, None
-            offset = found
-            continue
-        if offset + header.size > size:
+def _decoded_keys(raw: msgspec.Raw) -> Iterator[_Key]:
+    """The key frames, decoded in parts."""
+    text = bytes(raw)
+    if text.count(b"[") > MAX_KEYS + 1:
+        raise Damaged("too many key frames")
+    begin = text.find(b"[") + 1
+    while 0 < begin < len(text):
+        end = text.find(b"],[", begin + KEYS_CHUNK_BYTES)
+        if end < 0:
+            yield from _keys_decoder.decode(b"[" + text[begin:])
             return
-        yield offset, header
-        offset += header.size
+        yield from _keys_decoder.decode(b"[" + text[begin : end + 1] + b"]")
+        begin = end + 2
 
 
-def _next_frame(descriptor: int, offset: int, size: int, header_at: Callable[[int], FrameHeader | None]) -> int | None:
-    """Offset of the next valid frame; None: there is none within `MAX_SEARCH_BYTES` bytes."""
-    size = min(size, offset + MAX_SEARCH_BYTES)
-    while offset < size:
-        part = os.pread(descriptor, SEARCH_BLOCK_BYTES, offset)
-        position = part.find(SYNC_MARKER)
-        while position >= 0:
-            header = header_at(offset + position)
-            if header is not None and offset + position + header.size <= size:
-                return offset + position
-            position = part.find(SYNC_MARKER, position + 1)
-        if len(part) < SEARCH_BLOCK_BYTES:
-            return None
-        offset += len(part) - len(SYNC_MARKER) + 1
-    return None
+def _is_name(name: str) -> bool:
+    return len(name) <= MAX_HOST_NAME_BYTES
 
 
-def scan(index: Index, descriptor: int, size: int) -> None:
-    """Add the frames after `index.offset` to `index`, up to the last complete frame within `size` bytes."""
-    for offset, header in iter_frames(
-        descriptor, index.offset, size, lambda position: read_header(descriptor, position)
-    ):
+def _is_valid_mark(mark: Mark) -> bool:
+    is_short = len(mark.id) <= MAX_MARK_ID_CHARS and _is_name(mark.host)
+    return is_short and mark.kind in (*MARK_KINDS, *MARKED_NOTES) and abs(mark.time) < MAX_TIME_SECONDS
+
+
+def scan(index: Index, file: FrameFile, size: int, seconds: float = math.inf) -> None:
+    """Add the frames after `index.offset` to `index`, up to the last complete frame within `size` bytes, or until that
+    took so many CPU seconds of this thread and a host is known."""
+    end = thread_time() + seconds
+    for step in file.frames(index.offset, size):
+        if thread_time() > end and index.hosts:
+            return
+        if step is None:
+            continue
+        offset, header = step
         if header is None:
             index.damage_count += 1
             continue
@@ -203,23 +228,34 @@ def scan(index: Index, descriptor: int, size: int) -> None:
                 index.offset = offset
                 return
             continue
-        _add_frame(index, descriptor, offset, header)
+        _add_frame(index, file, offset, header)
 
 
-def _add_frame(index: Index, descriptor: int, offset: int, header: FrameHeader) -> None:
+def _add_frame(index: Index, file: FrameFile, offset: int, header: FrameHeader) -> None:
     """Add one frame of a host to the index."""
     try:
-        if header.kind == KEY_FRAME:
-            if header.host not in index.hosts:
-                index.hosts[header.host] = _host_name(read_payload(descriptor, offset, header))
-            index.keys.append(KeyFrame(header.host, header.time, offset))
-        if header.has_marks and len(index.marks) < MAX_MARKS:
+        if header.kind == KEY_FRAME and not _add_key_frame(index, file, offset, header):
+            return
+        if header.has_marks and len(index.marks) < MAX_MARKS and index.false_flags < MAX_FALSE_FLAGS:
             name = index.hosts.get(header.host, "")
-            index.marks += marks_of(read_payload(descriptor, offset, header), header.time, name)
+            marks = marks_of(file.payload(offset, header), header.time, name)
+            index.false_flags += not marks
+            index.marks += marks[: MAX_MARKS - len(index.marks)]
     except Damaged:
         index.damage_count += 1
         return
     index.extend(header.time, header.end)
+
+
+def _add_key_frame(index: Index, file: FrameFile, offset: int, header: FrameHeader) -> bool:
+    """False: its host is one too many. Raises Damaged."""
+    if header.host not in index.hosts:
+        if len(index.hosts) >= MAX_RECORDED_HOSTS:
+            index.left_out.add(header.host)
+            return False
+        index.hosts[header.host] = _host_name(file.payload(offset, header))
+    index.add_key(header.host, header.time, offset)
+    return True
 
 
 def _host_name(plain: bytes) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -25,11 +25,12 @@ from nictop.probe.records import (
     TrafficRequest,
     TrafficTools,
 )
+from nictop.traffic.run.counter_records import CounterRecords
 from nictop.wire.source import SourceState
 
-MAX_COUNTER_RECORDS = 60_000
-"""Stored during a run: an hour and a half at 10 Hz."""
 MAX_LINK_CHANGES = 1000
+MAX_FLOORS = 64
+"""Measurements of generators alone; a run needs two."""
 
 PROBE_REPLY_TIMEOUT = 10.0
 """Seconds that a probe may take to check its generators, or for an inventory."""
@@ -55,8 +56,7 @@ class RunHost:
     def __init__(self, session: HostSession) -> None:
         self.session = session
         self.name = session.name
-        self.records: deque[Counters] = deque(maxlen=MAX_COUNTER_RECORDS)
-        """Since `clear_records`."""
+        self._records = CounterRecords()
         self.link_changes: deque[LinkChange] = deque(maxlen=MAX_LINK_CHANGES)
         """Since `clear_records`."""
         self.floors: dict[tuple[str, ...], GeneratorFloor | str] = {}
@@ -72,13 +72,18 @@ class RunHost:
     def snapshot(self) -> Snapshot:
         return self.session.snapshot
 
+    @property
+    def records(self) -> Sequence[Counters]:
+        """Since `clear_records`, oldest first; in a long run or of a large host not each of them."""
+        return self._records.kept
+
     def clear_records(self) -> None:
         """Remove all records but the newest: a run begins."""
         newest = self.snapshot.counters
-        self.records.clear()
+        self._records = CounterRecords()
         self.link_changes.clear()
         if newest is not None:
-            self.records.append(newest)
+            self._records.add(newest)
 
     def _receive(self, item: Item, _: Snapshot) -> None:
         if isinstance(item, SourceState):
@@ -91,11 +96,11 @@ class RunHost:
         if item.link_change is not None:
             self.link_changes.append(item.link_change)
         if item.counters is not None:
-            self.records.append(item.counters)
+            self._records.add(item.counters)
             self._estimate_offset(item.counters.time)
         if item.traffic is not None:
             self._estimate_offset(item.traffic.time)
-            if item.traffic.floor is not None:
+            if item.traffic.floor is not None and len(self.floors) < MAX_FLOORS:
                 self.floors[item.traffic.floor.arguments] = item.traffic.floor
             self._publish(item.traffic)
 

@@ -33,6 +33,7 @@ REPLAY_WINDOW_SECONDS = 100.0
 """Of readings that are known after a jump: a column each of the usual charts, read once a second."""
 FIRST_WINDOW_SECONDS = 5.0
 """The same for the numbers that are drawn first: enough for rates."""
+OVERLOADED_NOTE = "the recording has more data than can be read in time: values are delayed"
 MIN_REPLAY_INTERVAL_SECONDS = 0.1
 """Between two readings."""
 
@@ -97,7 +98,9 @@ class Replay:
         from nictop.hosts.session import HostSession
 
         source = self.playback.source(name, window)
-        return HostSession(Host(name, RECORDED), source, clock=source.last_item_time, history=True), source
+        share = self.playback.recording.memory_share
+        clock = source.last_item_time
+        return HostSession(Host(name, RECORDED), source, clock=clock, history=True, memory_share=share), source
 
     def _hold(self) -> None:
         """Publish nothing before every host has been read up to the position."""
@@ -197,8 +200,8 @@ class Replay:
 
     @property
     def note(self) -> str:
-        """Status of a search; "": there is none."""
-        return self._searching
+        """Status of a search, or that values come late; ""."""
+        return self._searching or (OVERLOADED_NOTE if self.playback.budget.is_exceeded else "")
 
     def _jumped(self) -> None:
         """Read every host again, if the position is another one."""

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.recording.file.delta import Template, decode_rows, encode_columns
-from nictop.recording.file.entries import MAX_TEMPLATES, EntryReader, EntryWriter, Kind, RecordEntry
+from nictop.recording.file.delta import MAX_TEMPLATE_NUMBERS, LineFormat, Template, encode_columns
+from nictop.recording.file.entries import MAX_FORMAT_BYTES, MAX_TEMPLATES, EntryReader, EntryWriter, Kind, RecordEntry
 from nictop.recording.file.frames import Damaged
 
 TEXTS = st.binary(max_size=200) | st.text(alphabet="0123456789.%db-e{}", max_size=80).map(str.encode)
@@ -19,16 +19,16 @@ NUMBERS = st.integers(0, 2**64) | st.floats(allow_nan=False, allow_infinity=Fals
 
 @given(TEXTS)
 def test_a_template_with_its_numbers_gives_the_line(line: bytes) -> None:
-    template = Template(line)
-    assert template.line(template.last) == line
-    assert template.numbers(line) == template.last
+    template, line_format = Template(line), LineFormat(line)
+    assert line_format.line(list(line_format.last)) == line
+    assert template.numbers(line) == template.last == list(line_format.last)
 
 
 @given(TEXTS, TEXTS)
 def test_a_matching_line_is_restored_exactly(one: bytes, other: bytes) -> None:
     template = Template(one)
     numbers = template.numbers(other)
-    assert numbers is None or template.line(numbers) == other
+    assert numbers is None or LineFormat(one).line(numbers) == other
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=12))
@@ -44,24 +44,59 @@ def test_zeros_after_the_decimal_point_are_preserved(fraction: str) -> None:
     line = b'{"time":9.%b}' % fraction.encode()
     numbers = template.numbers(line)
     if len(fraction) <= 17:
-        assert numbers is not None and template.line(numbers) == line
+        assert numbers is not None and LineFormat(b'{"time":12.345}').line(numbers) == line
     else:
         assert numbers is None
 
 
 @given(st.integers(0, 6).flatmap(lambda width: st.lists(rows_of(width), min_size=1, max_size=8)))
 def test_rows_are_restored_from_columns(made: list[list[int]]) -> None:
-    last = [5] * len(made[0])
-    assert decode_rows(last, encode_columns(last, made), len(made)) == made
+    line_format = LineFormat(b",".join([b"5"] * len(made[0])))
+    columns = encode_columns(list(line_format.last), made)
+    assert list(line_format.next_rows(memoryview(columns), len(made))) == made
+    assert list(line_format.last) == made[-1]
 
 
 def rows_of(width: int) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(0, 10**18 - 1), min_size=width, max_size=width)
 
 
-def test_columns_of_wrong_size_are_damaged() -> None:
-    with pytest.raises(Damaged):
-        decode_rows([1, 2], encode_columns([1, 2], [[3, 4]])[:-1], 1)
+@pytest.mark.parametrize("more", [-1, 1])
+def test_columns_of_wrong_size_are_damaged(more: int) -> None:
+    writer = EntryWriter()
+    for number in range(3):
+        writer.add(RecordEntry(float(number), "counters", b'{"time":%d}' % number))
+    plain = writer.take_payload()
+    plain = plain[:more] if more < 0 else plain + bytes(more)
+    with pytest.raises(Damaged, match="columns of different size"):
+        list(EntryReader().entries(plain, 0.0))
+
+
+def test_numbers_of_more_than_64_bits_are_damaged() -> None:
+    line_format = LineFormat(b'{"time":5}')
+    columns = encode_columns([5], [[5 + 2**62]] * 3)
+    with pytest.raises(Damaged, match="64 bits"):
+        for _ in range(3):
+            list(line_format.next_rows(memoryview(columns), 3))
+
+
+def test_a_line_with_very_many_numbers_is_stored_without_a_template() -> None:
+    line = b"[" + b"0," * MAX_TEMPLATE_NUMBERS + b"0]"
+    entries = [RecordEntry(float(number), "counters", line) for number in range(3)]
+    assert round_trip(entries) == entries
+    with pytest.raises(Damaged, match="too many numbers"):
+        LineFormat(line)
+
+
+def test_templates_that_were_not_used_for_long_are_packed_and_read_again() -> None:
+    """More of them than fit into the memory of a reader."""
+    lines = [b"[" + b"%d," % number * 200_000 + b'"%d"]' % 10**number for number in range(8)]
+    writer, reader = EntryWriter(), EntryReader()
+    for number in range(24):
+        entry = RecordEntry(float(number), "counters", lines[number % 8])
+        assert writer.add(entry)
+        assert list(reader.entries(writer.take_payload(), float(number))) == [entry]
+        assert reader._cache._size <= MAX_FORMAT_BYTES
 
 
 def round_trip(entries: list[RecordEntry]) -> list[RecordEntry]:
