@@ -202,7 +202,7 @@ AUTOLINKS = (
 @pytest.mark.parametrize("text", AUTOLINKS)
 @pytest.mark.parametrize("around", ["{}", "({})", "x{}", "a, {}: b", "*{}*"])
 def test_no_text_becomes_a_link_in_markdown(text: str, around: str) -> None:
-    """Rendered as GitHub does, with its search for mail addresses and names, which reads the text behind the escapes."""
+    """Rendered as GitHub does, with its search for mail addresses and names, which the escapes do not stop."""
     shown = around.replace("{}", text)
     html = MarkdownIt("gfm-like").render(escape_markdown(shown))
     assert "<a" not in html and "<em>" not in html

@@ -26,9 +26,9 @@ from nictop.wire.codec import decode
 from nictop.wire.errors import PermanentError
 from nictop.wire.ssh.bootstrap_command import FIRST_LINE, INPUT_LOST_STATUS, RemoteCommand
 from nictop.wire.ssh.bundle import (
-    MAX_SENT_RESTS,
     BYTECODE_MAGIC,
     GENERICS,
+    MAX_SENT_RESTS,
     Bundle,
     bundle,
     imported_names,
