@@ -33,7 +33,7 @@ class _Lines:
 
 
 def parse_yaml(text: str) -> dict[str, Value]:
-    """The mapping in `text`; {} if there is none. Raises YamlError."""
+    """The mapping in `text`; {} if there is none. Raises YamlError, a ValueError."""
     lines = _Lines()
     for number, line in enumerate(text.splitlines(), 1):
         content = _without_comment(line).rstrip()

@@ -18,7 +18,7 @@ from nictop.wire.ssh.config.options import OFF, OPTIONS, REASONS
 from nictop.wire.ssh.host_keys import GLOBAL_FILES, USER_FILES, Policy
 from nictop.wire.ssh.names import UNSAFE_HOST, UNSAFE_USER
 
-TOKEN = re.compile(r"%(.)|\$\{([^}]*)\}")
+TOKEN = re.compile(r"%(.)|\$\{([A-Za-z_]\w{0,99})\}", re.ASCII)
 HINT = "check ~/.ssh/config"
 FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
 MAX_CONNECT_SECONDS = 600
@@ -83,7 +83,7 @@ def settings_from(host: str, options: Options) -> SshSettings:
     name, user = first["hostname"], first["user"]
     check_names(name, user)
     port = _number("port", first["port"])
-    expand = _expander(host, first)
+    filled = _expander(host, first)
     alias = first.get("hostkeyalias", "")
     command, jumps = first.get("proxycommand", "none"), first.get("proxyjump", "none")
     bind = first.get("bindaddress", "")
@@ -92,17 +92,17 @@ def settings_from(host: str, options: Options) -> SshSettings:
         name,
         port,
         user,
-        _asyncssh_options(options, first, expand),
+        _asyncssh_options(options, first, filled),
         family=FAMILIES.get(first.get("addressfamily", "any").lower(), socket.AF_UNSPEC),
         local_addr=(bind, 0) if bind and bind != "none" else None,
-        proxy_command=_shell_words(expand("ProxyCommand", command)) if command.lower() != "none" else (),
+        proxy_command=_shell_words(filled("ProxyCommand", command)) if command.lower() != "none" else (),
         jumps=jumps if jumps.lower() != "none" else "",
         host_key_alias=alias if alias.lower() != "none" else "",
-        key_files=_files(options, "identityfile", expand),
+        key_files=_files(options, "identityfile", filled),
         identities_only=first.get("identitiesonly") in ("yes", "true"),
-        user_files=_known_hosts(first, "userknownhostsfile", USER_FILES, expand),
-        global_files=_known_hosts(first, "globalknownhostsfile", GLOBAL_FILES, expand),
-        revoked_file=_revoked_file(first, expand),
+        user_files=_known_hosts(first, "userknownhostsfile", USER_FILES, filled),
+        global_files=_known_hosts(first, "globalknownhostsfile", GLOBAL_FILES, filled),
+        revoked_file=_revoked_file(first, filled),
         is_hashed=_is_on(first, "hashknownhosts"),
         checks_address=_is_on(first, "checkhostip") and command == jumps == "none" and not alias,
         min_rsa_bits=_number("requiredrsasize", first.get("requiredrsasize", str(DEFAULT_RSA_BITS))),
@@ -147,19 +147,19 @@ def _number(name: str, text: str) -> int:
 # ------------------------------------------------------------------------------------------------------------ files
 
 
-def _files(options: Options, name: str, expand: Callable[[str, str], str]) -> tuple[str, ...]:
-    return tuple(expand(name, value) for value in options.get(name, ()) if value.lower() != "none")
+def _files(options: Options, name: str, filled: Callable[[str, str], str]) -> tuple[str, ...]:
+    return tuple(filled(name, value) for value in options.get(name, ()) if value.lower() != "none")
 
 
 def _known_hosts(
-    first: Mapping[str, str], name: str, default: tuple[str, ...], expand: Callable[[str, str], str]
+    first: Mapping[str, str], name: str, default: tuple[str, ...], filled: Callable[[str, str], str]
 ) -> tuple[str, ...]:
     """ssh separates the names by blanks, and prints names that have some in the same way."""
     if name not in first:
         return default
     if first[name].lower() == "none":
         return ()
-    files = tuple(expand(name, word) for word in first[name].split())
+    files = tuple(filled(name, word) for word in first[name].split())
     for file in files:
         if file.lower() != "none" and not os.path.isabs(os.path.expanduser(file)):
             raise PermanentError(
@@ -169,9 +169,9 @@ def _known_hosts(
     return files
 
 
-def _revoked_file(first: Mapping[str, str], expand: Callable[[str, str], str]) -> str:
+def _revoked_file(first: Mapping[str, str], filled: Callable[[str, str], str]) -> str:
     file = first.get("revokedhostkeys", "none")
-    return os.path.expanduser(expand("RevokedHostKeys", file)) if file.lower() != "none" else ""
+    return os.path.expanduser(filled("RevokedHostKeys", file)) if file.lower() != "none" else ""
 
 
 def _expander(host: str, first: Mapping[str, str]) -> Callable[[str, str], str]:
@@ -186,7 +186,7 @@ def _expander(host: str, first: Mapping[str, str]) -> Callable[[str, str], str]:
     hashed = "".join((local, name, port, user, jumps))
     tokens["C"] = hashlib.sha1(hashed.encode("utf-8", "surrogateescape")).hexdigest()
 
-    def expand(option: str, text: str) -> str:
+    def filled(option: str, text: str) -> str:
         def value(match: re.Match[str]) -> str:
             found = tokens.get(match[1]) if match[1] is not None else os.environ.get(match[2])
             if found is None:
@@ -195,7 +195,7 @@ def _expander(host: str, first: Mapping[str, str]) -> Callable[[str, str], str]:
 
         return TOKEN.sub(value, text)
 
-    return expand
+    return filled
 
 
 def _shell_words(command: str) -> tuple[str, ...]:
@@ -206,14 +206,14 @@ def _shell_words(command: str) -> tuple[str, ...]:
 # --------------------------------------------------------------------------------------------------------- asyncssh
 
 
-def _asyncssh_options(options: Options, first: Mapping[str, str], expand: Callable[[str, str], str]) -> dict[str, Any]:
+def _asyncssh_options(options: Options, first: Mapping[str, str], filled: Callable[[str, str], str]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "public_key_auth": not _is_off(first, "pubkeyauthentication"),
         "password_auth": not _is_off(first, "passwordauthentication"),
         "kbdint_auth": not _is_off(first, "kbdinteractiveauthentication"),
         "gss_kex": False,
         "gss_auth": False,
-        "client_certs": _files(options, "certificatefile", expand),
+        "client_certs": _files(options, "certificatefile", filled),
     }
     for name, argument in (
         ("ciphers", "encryption_algs"),
@@ -228,7 +228,7 @@ def _asyncssh_options(options: Options, first: Mapping[str, str], expand: Callab
         found["signature_algs"] = [one for one in accepted if signed is None or one in signed]
     if "preferredauthentications" in first:
         found["preferred_auth"] = first["preferredauthentications"].split(",")
-    agent = _agent_path(first, expand)
+    agent = _agent_path(first, filled)
     if agent is not None:
         found["agent_path"] = agent
     size, _, seconds = first.get("rekeylimit", "").partition(" ")
@@ -239,7 +239,7 @@ def _asyncssh_options(options: Options, first: Mapping[str, str], expand: Callab
     return found
 
 
-def _agent_path(first: Mapping[str, str], expand: Callable[[str, str], str]) -> str | None:
+def _agent_path(first: Mapping[str, str], filled: Callable[[str, str], str]) -> str | None:
     """IdentityAgent: a path, "" for none, None for the default. ``SSH_AUTH_SOCK`` and ``$NAME`` are variables."""
     text = first.get("identityagent", "")
     if text in ("", "SSH_AUTH_SOCK"):
@@ -248,7 +248,7 @@ def _agent_path(first: Mapping[str, str], expand: Callable[[str, str], str]) -> 
         return ""
     if text.startswith("$") and not text.startswith("${"):
         return os.environ.get(text[1:], "")
-    return os.path.expanduser(expand("IdentityAgent", text))
+    return os.path.expanduser(filled("IdentityAgent", text))
 
 
 def _supported(name: str, first: Mapping[str, str]) -> list[str]:

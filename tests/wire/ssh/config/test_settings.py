@@ -107,7 +107,7 @@ SAME = (
 )
 
 
-COMPARED = [
+COMPARED = (
     "hostname",
     "port",
     "user",
@@ -127,7 +127,7 @@ COMPARED = [
     "userknownhostsfile",
     "globalknownhostsfile",
     "checkhostip",
-]
+)
 
 
 @needs_ssh
