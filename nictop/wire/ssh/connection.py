@@ -395,6 +395,15 @@ class _Hop:
         shown, user = sanitize(self._target.name), sanitize(settings.username or getpass.getuser())
         if isinstance(error, HostUnreachable):
             return error
+        if (
+            settings.proxy_command
+            and not self._connection.hops
+            and isinstance(error, (OSError, asyncssh.ConnectionLost))
+        ):
+            return TransientError(
+                f"{shown}: its ProxyCommand has ended",
+                "run the command in a shell: ssh -v shows it, and what it prints",
+            )
         if isinstance(error, OSError):
             return unreachable_error(
                 error, shown if self._connection.hops else sanitize(f"{settings.host} port {settings.port}")

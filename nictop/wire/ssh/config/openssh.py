@@ -7,9 +7,11 @@ and CanonicalizeHostname, and it refuses files that others can write. It opens n
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import pwd
 import shutil
+import signal
 from collections.abc import Sequence
 
 from nictop.wire.errors import PermanentError, sanitize
@@ -65,6 +67,7 @@ async def _answer(program: str, words: Sequence[str], host: str) -> Options:
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,  # a command of Match reads nothing from this terminal, and ends with ssh
     )
     try:
         output, errors = await with_timeout(ASK_TIMEOUT, process.communicate())
@@ -74,7 +77,8 @@ async def _answer(program: str, words: Sequence[str], host: str) -> Options:
         ) from None
     finally:
         if process.returncode is None:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
     if process.returncode != 0:
         lines = [sanitize(line) for line in errors.decode("utf-8", "replace").splitlines() if line.strip()]

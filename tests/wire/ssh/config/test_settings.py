@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nictop.wire.errors import PermanentError
-from nictop.wire.ssh.config import files
+from nictop.wire.ssh.config import files, openssh
 from nictop.wire.ssh.config.files import read_files
 from nictop.wire.ssh.config.openssh import ask_ssh, parse_answer, ssh_program
 from nictop.wire.ssh.config.options import ALIASES, OPTIONS, REASONS
@@ -21,6 +21,7 @@ from nictop.wire.ssh.config.settings import check_names, read_settings, settings
 from nictop.wire.ssh.connection import MAX_HOPS, host_key_algorithms
 from nictop.wire.ssh.host_keys import HostKeys, KnownKeys, read_revoked, rsa_bits
 from tests.support.namespaces import ROOT
+from tests.support.probe import is_alive, wait_until
 
 needs_ssh = pytest.mark.skipif(not shutil.which("ssh"), reason="openssh-client is not installed")
 
@@ -66,6 +67,28 @@ def test_refused_options_say_why(name: str) -> None:
         settings_from("h", {**given, name: ["something"]})
     assert name in error.value.message and REASONS[name] in error.value.message
     assert settings_from("h", {**given, name: ["none"]}).host == "h"
+
+
+# -------------------------------------------------------------------------------------------------------- with ssh
+
+
+@needs_ssh
+async def test_a_command_of_match_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = tmp_path / "pid"
+    config = write(tmp_path, f'Match exec "echo $$ > {mark}; exec sleep 1000"\nPort 1\n')
+    await ask_ssh(ssh_program(None) or ssh_program(()), "there", None, None, ())  # its defaults are known
+    monkeypatch.setattr(openssh, "ASK_TIMEOUT", 2.0)
+    with pytest.raises(PermanentError, match="has not answered within 2 s"):
+        await read_settings("there", None, None, config)
+    wait_until(lambda: not is_alive(int(mark.read_text())))
+
+
+@needs_ssh
+async def test_the_reason_of_ssh_is_told(tmp_path: Path) -> None:
+    with pytest.raises(PermanentError) as error:
+        await read_settings("there", None, None, write(tmp_path, "Port x\x1b[2J\n"))
+    assert "line 1" in error.value.message and error.value.message.isprintable()
+    assert "ssh -G there" in error.value.hint
 
 
 # ----------------------------------------------------------------------------------------------------- without ssh
