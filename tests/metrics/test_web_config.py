@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import shutil
 import ssl
 import subprocess
 from collections.abc import AsyncIterator
@@ -183,6 +184,26 @@ def test_what_is_not_supported_is_refused(folder: Path, text: str, words: str) -
     with pytest.raises(NictopError) as error:
         read_web_config(written(folder, text))
     assert words in error.value.message and "web.yml" in error.value.message and error.value.exit_code == 2
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="prometheus is not installed")
+@pytest.mark.parametrize(
+    "text",
+    [
+        TLS,
+        USERS,
+        TLS + USERS,
+        TLS + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: client.crt\n",
+        TLS + "  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: client.crt\n",
+        TLS + "  min_version: TLS12\n  max_version: TLS13\n",
+        "http_server_config:\n  http2: false\n" + TLS,
+    ],
+)
+def test_what_is_read_is_valid_for_prometheus_too(folder: Path, text: str) -> None:
+    path = written(folder, text)
+    read_web_config(path)
+    done = subprocess.run(["promtool", "check", "web-config", path], capture_output=True, text=True, check=False)
+    assert "SUCCESS" in done.stdout + done.stderr
 
 
 def test_an_empty_file_asks_for_nothing(folder: Path) -> None:
