@@ -57,8 +57,9 @@ def read_files(host: str, user: str | None, port: int | None, config: Iterable[s
     found = reading.found
     if found.get("canonicalizehostname", ["no"])[0].lower() not in ("no", "false"):
         raise PermanentError("CanonicalizeHostname is not supported without ssh", INSTALL_HINT)
-    name = found.get("hostname", [host])[0].replace("%h", host).replace("%%", "%")
-    found["hostname"] = [name]
+    if "hostname" in found:
+        found["hostname"] = [re.sub("%[h%]", lambda token: host if token[0] == "%h" else "%", found["hostname"][0])]
+    found.setdefault("hostname", [host])
     found.setdefault("port", ["22"])
     found.setdefault("user", [getpass.getuser()])
     return found
@@ -73,7 +74,7 @@ def _read_file(
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             status = os.fstat(file.fileno())
-            if is_checked and (status.st_uid not in (0, os.getuid()) or status.st_mode & 0o022):
+            if is_checked and (status.st_uid not in _owners() or status.st_mode & 0o022):
                 raise PermanentError(
                     f"bad owner or permissions on {sanitize(path)}", f"chmod go-w {sanitize(path)}, as ssh demands it"
                 )
@@ -105,6 +106,12 @@ def _read_file(
             raise PermanentError(f"{where}: unknown option {sanitize(match[1])}", "check ~/.ssh/config")
         elif is_matching and name in OPTIONS:
             reading.set(name, " ".join(values))
+
+
+def _owners() -> set[int]:
+    """Users who may own a file of settings: root, this user, and the one who has become root with sudo."""
+    sudo = os.environ.get("SUDO_UID", "")
+    return {0, os.getuid(), *([int(sudo)] if sudo.isascii() and sudo.isdecimal() else [])}
 
 
 def _words(text: str, where: str) -> Iterator[str]:

@@ -204,6 +204,27 @@ def test_what_needs_ssh_is_refused_with_its_line(text: str, words: str, tmp_path
     assert words in error.value.message
 
 
+def test_an_address_with_a_zone_has_no_tokens(tmp_path: Path) -> None:
+    assert read_files("fe80::1%h0", None, None, write(tmp_path, "Port 1\n"))["hostname"] == ["fe80::1%h0"]
+    config = write(tmp_path, "HostName fe80::1%%h%h\n")
+    assert read_files("there", None, None, config)["hostname"] == ["fe80::1%hthere"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_the_owner_of_the_file_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """sudo may keep HOME: then its user owns the file."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    own = tmp_path / ".ssh" / "config"
+    own.write_text("User me\n")
+    os.chown(own, 4321, 4321)
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    with pytest.raises(PermanentError, match="bad owner or permissions"):
+        read_files("there", None, None, None)
+    monkeypatch.setenv("SUDO_UID", "4321")
+    assert read_files("there", None, None, None)["user"] == ["me"]
+
+
 def test_a_circle_of_includes_ends(tmp_path: Path) -> None:
     with pytest.raises(PermanentError, match="levels of Include"):
         read_files("there", None, None, write(tmp_path, f"Include {tmp_path}/config\n"))
