@@ -6,6 +6,7 @@ import getpass
 import glob
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -22,6 +23,7 @@ MAX_FILE_BYTES = 4 * 1024 * 1024
 KEYWORD = re.compile(r"\s*([^\s=]+)\s*=?\s*(.*?)\s*$")
 WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|(#.*)|((?:[^\s"\\]|\\.)+)')
 INSTALL_HINT = "install the OpenSSH client (ssh): nictop asks it for the settings"
+HOME_HINT = "$HOME is not the home directory in the user database, in which ssh looks for its files: set HOME to that"
 
 
 @dataclass
@@ -56,7 +58,7 @@ def read_files(host: str, user: str | None, port: int | None, config: Iterable[s
         _read_file(reading, SYSTEM_CONFIG, os.path.dirname(SYSTEM_CONFIG))
     found = reading.found
     if found.get("canonicalizehostname", ["no"])[0].lower() not in ("no", "false"):
-        raise PermanentError("CanonicalizeHostname is not supported without ssh", INSTALL_HINT)
+        raise PermanentError("CanonicalizeHostname: only ssh itself can read this", _ssh_hint())
     if "hostname" in found:
         found["hostname"] = [re.sub("%[h%]", lambda token: host if token[0] == "%h" else "%", found["hostname"][0])]
     found.setdefault("hostname", [host])
@@ -106,6 +108,11 @@ def _read_file(
             raise PermanentError(f"{where}: unknown option {sanitize(match[1])}", "check ~/.ssh/config")
         elif is_matching and name in OPTIONS:
             reading.set(name, " ".join(values))
+
+
+def _ssh_hint() -> str:
+    """How to let ssh read the settings."""
+    return INSTALL_HINT if shutil.which("ssh") is None else HOME_HINT
 
 
 def _owners() -> set[int]:
@@ -164,6 +171,6 @@ def _matches(reading: _Reading, words: list[str], where: str) -> bool:
             patterns = value if equals else waiting.pop(0)
             holds = _is_in(names[criterion](), patterns.split(","))
         else:
-            raise PermanentError(f"{where}: Match {sanitize(criterion)} is not supported without ssh", INSTALL_HINT)
+            raise PermanentError(f"{where}: Match {sanitize(criterion)}: only ssh itself can read this", _ssh_hint())
         result = result and holds != is_negated
     return result

@@ -257,7 +257,7 @@ def _supported(name: str, first: Mapping[str, str]) -> list[str]:
     if name not in first:
         return []
     if first[name][:1] in ("+", "-", "^") or any(mark in first[name] for mark in "*?!"):
-        raise PermanentError(f"{name}: a change of the default is not supported without ssh", HINT)
+        raise PermanentError(f"{name}: only ssh itself knows the default that {sanitize(first[name])} changes", HINT)
     known = _known_algorithms(name)
     found = [one for one in first[name].split(",") if one in known]
     if not found:

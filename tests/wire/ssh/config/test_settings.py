@@ -187,10 +187,10 @@ async def test_patterns_without_ssh(blocks: list[tuple[list[str], str]], tmp_pat
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("Match exec true\nPort 1\n", "line 1: Match exec is not supported without ssh"),
+        ("Match exec true\nPort 1\n", "line 1: Match exec: only ssh itself can read this"),
         ("Host there\nMatch final\nPort 1\n", "line 2: Match final"),
         ("Match localnetwork 10.0.0.0/8\n", "Match localnetwork"),
-        ("CanonicalizeHostname yes\n", "CanonicalizeHostname is not supported without ssh"),
+        ("CanonicalizeHostname yes\n", "CanonicalizeHostname: only ssh itself can read this"),
         ("NoSuchOption x\n", "line 1: unknown option NoSuchOption"),
         ("Host other\nNoSuchOption x\n", "line 2"),
         ("Port\n", "has no value"),
@@ -202,6 +202,16 @@ def test_what_needs_ssh_is_refused_with_its_line(text: str, words: str, tmp_path
     with pytest.raises(PermanentError) as error:
         read_files("there", None, None, write(tmp_path, text))
     assert words in error.value.message
+
+
+@pytest.mark.parametrize(("is_installed", "words"), [(False, "install the OpenSSH client"), (True, "set HOME")])
+def test_the_hint_says_how_ssh_can_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_installed: bool, words: str
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/ssh" if is_installed else None)
+    with pytest.raises(PermanentError) as error:
+        read_files("there", None, None, write(tmp_path, "Match exec true\n"))
+    assert words in error.value.hint
 
 
 def test_an_address_with_a_zone_has_no_tokens(tmp_path: Path) -> None:
