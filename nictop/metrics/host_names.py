@@ -17,7 +17,7 @@ from nictop.wire.errors import sanitize
 
 HOST_HEADER = re.compile(r"(?:\[([^\[\]]*)\]|([^\[\]:]*))(?::[0-9]{0,5})?", re.ASCII)
 """Address in brackets, or name; port."""
-NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*", re.ASCII)
+NAME = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63}){0,126}", re.ASCII)
 MAX_REPORTED_NAMES = 8
 """Names that are not accepted are reported once each, and so many at most."""
 

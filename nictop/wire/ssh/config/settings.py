@@ -9,6 +9,7 @@ import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from nictop.wire.errors import PermanentError, sanitize
@@ -22,6 +23,9 @@ TOKEN = re.compile(r"%(.)|\$\{([A-Za-z_]\w{0,99})\}", re.ASCII)
 HINT = "check ~/.ssh/config"
 FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
 MAX_CONNECT_SECONDS = 600
+MAX_DIGITS = 18
+BYTES = {"k": 2**10, "m": 2**20, "g": 2**30}
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 DEFAULT_RSA_BITS = 1024
 
 
@@ -110,7 +114,7 @@ def settings_from(host: str, options: Options) -> SshSettings:
         is_batch=_is_on(first, "batchmode"),
         connect_seconds=None
         if seconds in ("none", "0")
-        else min(_number("connecttimeout", seconds), MAX_CONNECT_SECONDS),
+        else min(_number("connecttimeout", seconds, SECONDS), MAX_CONNECT_SECONDS),
         host_key_algorithms=tuple(_supported("hostkeyalgorithms", first)),
     )
 
@@ -138,10 +142,13 @@ def _is_off(first: Mapping[str, str], name: str) -> bool:
     return first.get(name, "yes").lower() in ("no", "false")
 
 
-def _number(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > 9:
+def _number(name: str, text: str, units: Mapping[str, int] = MappingProxyType({})) -> int:
+    """A number, with a unit behind it if there are any. ssh itself prints numbers only."""
+    factor = units.get(text[-1:].lower(), 0)
+    digits = text[:-1] if factor else text
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > MAX_DIGITS:
         raise PermanentError(f"{name}: {sanitize(text)!r} is not a number", HINT)
-    return int(text)
+    return int(digits) * (factor or 1)
 
 
 # ------------------------------------------------------------------------------------------------------------ files
@@ -232,10 +239,9 @@ def _asyncssh_options(options: Options, first: Mapping[str, str], filled: Callab
     if agent is not None:
         found["agent_path"] = agent
     size, _, seconds = first.get("rekeylimit", "").partition(" ")
-    if size.isdecimal() and int(size) > 0:
-        found["rekey_bytes"] = int(size)
-    if seconds.isdecimal() and int(seconds) > 0:
-        found["rekey_seconds"] = int(seconds)
+    for argument, text, units in (("rekey_bytes", size, BYTES), ("rekey_seconds", seconds, SECONDS)):
+        if text not in ("", "0", "none", "default"):
+            found[argument] = _number("rekeylimit", text, units)
     return found
 
 

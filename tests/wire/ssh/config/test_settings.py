@@ -306,6 +306,29 @@ def test_tokens(tmp_path: Path) -> None:
             settings_from("name", {**options, "identityfile": [wrong]})
 
 
+@pytest.mark.parametrize(
+    ("text", "size", "seconds"),
+    [
+        ("0 0", None, None),
+        ("default none", None, None),
+        ("1073741824 3600", 2**30, 3600),
+        ("1G 1h", 2**30, 3600),
+        ("4294967296 0", 2**32, None),
+    ],
+)
+def test_rekey_limits(text: str, size: int | None, seconds: int | None) -> None:
+    found = settings_from("n", {"hostname": ["h"], "port": ["7"], "user": ["me"], "rekeylimit": [text]}).options
+    assert (found.get("rekey_bytes"), found.get("rekey_seconds")) == (size, seconds)
+
+
+@pytest.mark.parametrize(
+    ("option", "text"), [("rekeylimit", "1Q"), ("rekeylimit", "9" * 5000), ("connecttimeout", "x")]
+)
+def test_a_number_that_is_none_is_refused(option: str, text: str) -> None:
+    with pytest.raises(PermanentError, match="is not a number"):
+        settings_from("n", {"hostname": ["h"], "port": ["7"], "user": ["me"], option: [text]})
+
+
 def test_a_proxy_command_is_run_by_the_shell_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHELL", "/bin/zsh")
     found = settings_from("n", {"hostname": ["h"], "port": ["7"], "user": ["me"], "proxycommand": ["nc -q %p '%h'"]})
