@@ -118,7 +118,7 @@ def _ssh_hint() -> str:
 def _owners() -> set[int]:
     """Users who may own a file of settings: root, this user, and the one who has become root with sudo."""
     sudo = os.environ.get("SUDO_UID", "")
-    return {0, os.getuid(), *([int(sudo)] if sudo.isascii() and sudo.isdecimal() else [])}
+    return {0, os.getuid(), *([int(sudo)] if sudo.isascii() and sudo.isdecimal() and len(sudo) < 11 else [])}
 
 
 def _words(text: str, where: str) -> Iterator[str]:
