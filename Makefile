@@ -1,6 +1,7 @@
 # make run     this host's NICs, live            make test    everything the tests need, then check and test
 # make check   lint, types, import rules          make bench   speed and memory
 # make dist    wheel, offline file, Debian package          make dist-check   build it twice and test it
+# make audit   known advisories of what is bundled
 # make screenshots   redraw screenshots/          make campaign   kills, all cases, fuzzing, hostile hosts, soak and more: before a release
 PYTHON ?= python3
 VENV   ?= .venv
@@ -13,7 +14,7 @@ JOBS   ?= 4
 # the tests start hundreds of Python processes, each of which would compile nictop again without byte code
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test check bench campaign dist dist-check screenshots report-pictures system clean
+.PHONY: run test check bench campaign dist dist-check audit screenshots report-pictures system clean
 
 run: $(VENV)/.run
 	@$(BIN)/nictop $(ARGS)
@@ -47,6 +48,10 @@ dist: $(VENV)/.dist
 dist-check: $(VENV)/.dev $(VENV)/.dist
 	@.ci/system-packages dist
 	@$(BIN)/python -m pytest tests/release/built --timeout 3600 $(ARGS)
+
+# Exit code 0: none known; 1: some; 3: no source was reached, and the offline list, which may be old, has none.
+audit: $(VENV)/bin/python
+	@$(BIN)/python -m release.audit
 
 screenshots: $(VENV)/.dev
 	@NICTOP_DRAW_SCREENSHOTS=1 $(BIN)/python -m pytest tests/tui/screens/test_screenshots.py \
@@ -82,9 +87,9 @@ $(VENV)/.dev: pyproject.toml .ci/constraints.txt | $(VENV)/bin/python
 	@$(PIP) --editable . --group dev
 	@touch $@ $(VENV)/.run
 
-$(VENV)/.dist: pyproject.toml .ci/constraints.txt | $(VENV)/bin/python
-	@$(PIP) "pip>=25.1"
-	@$(PIP) --group dist
+$(VENV)/.dist: release/build-requirements.txt | $(VENV)/bin/python
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary=:all: \
+		--requirement release/build-requirements.txt
 	@touch $@
 
 clean:

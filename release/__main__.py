@@ -1,8 +1,9 @@
-"""``python -m release`` (make dist): wheel, source distribution, offline file, Debian package and SHA256SUMS in dist/.
+"""``python -m release`` (make dist): wheel, source distribution, offline file, Debian package, SHA256SUMS in dist/.
 
-The same commit gives the same bytes: all times are SOURCE_DATE_EPOCH, by default that of the commit, and libraries are
-those of ``requirements.txt``. Packages come from the index that pip is configured for. Outside git (``git archive``,
-the source distribution) the time is that of the newest source file, which is that of the commit there.
+A bill of materials (CycloneDX) is beside each file that contains libraries. The same commit gives the same bytes: all
+times are SOURCE_DATE_EPOCH, by default that of the commit, and libraries are those of ``requirements.txt``. Packages
+come from the index that pip is configured for. Outside git (``git archive``, the source distribution) the time is that
+of the newest source file, which is that of the commit there.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from nictop import __version__
 from release.debian import debian_package
 from release.offline import offline_file
+from release.sbom import SUFFIX, sbom
 from release.tree import packages, shared_files
 from release.wheels import ROOT, required_wheels
 
@@ -84,6 +86,8 @@ def build(folder: Path, seconds: int) -> None:
     offline.write_bytes(offline_file(packages(wheels, "offline file"), __version__, seconds))
     offline.chmod(0o755)
     debian_package(packages(wheels, "Debian package"), shared_files(wheel), __version__, seconds, DIST)
+    for artefact in (offline, *DIST.glob("*.deb")):
+        artefact.with_name(artefact.name + SUFFIX).write_bytes(sbom(artefact, wheels, seconds))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ three values.
 """
 
 import os
+import stat
 import sys
 
 VERSION = ""
@@ -16,12 +17,17 @@ ARCHIVE = "packages.zip"
 UNUSED_SECONDS = 30 * 86400
 """After this time without a start, the directory of another version is removed."""
 
+UNMAPPED_USER = 65534
+"""Owner of what belongs to users outside of a user namespace, such as the root directory of some containers."""
+
 
 def main():  # type: () -> int
     if sys.version_info[:2] not in PYTHONS:
         _run_another_python()
     elif os.uname()[4] != "x86_64":
         raise _failure("this file is for x86-64, this machine is " + os.uname()[4])
+    elif not sys.flags.isolated and sys.executable:
+        os.execv(sys.executable, [sys.executable, "-I"] + sys.orig_argv[1:])  # noqa: RUF005
     folder = _unpacked()
     sys.path[0] = folder
     from nictop.__main__ import main as nictop
@@ -36,7 +42,7 @@ def _run_another_python():  # type: () -> None
         for place in os.environ.get("PATH", os.defpath).split(os.pathsep):
             path = os.path.join(place, name)
             if os.access(path, os.X_OK) and not os.path.isdir(path):
-                os.execv(path, [path] + sys.argv)  # noqa: RUF005
+                os.execv(path, [path, "-I"] + sys.argv)  # noqa: RUF005
     newest, oldest = ["%d.%d" % version for version in (PYTHONS[0], PYTHONS[-1])]
     found = ".".join([str(part) for part in sys.version_info[:3]])
     raise _failure("needs Python " + oldest + " to " + newest + ", this is Python " + found)
@@ -79,13 +85,17 @@ def _cache_directories():  # type: () -> list[str]
 
 
 def _make_private(path):  # type: (str) -> None
-    """Make a directory that only this user can write to. Raises EnvironmentError."""
+    """Make a directory that only this user can read and write. Raises EnvironmentError."""
+    mask = os.umask(0o077)
     try:
-        os.makedirs(path, 0o700)
+        os.makedirs(path)
     except EnvironmentError:
         if not os.path.isdir(path):
             raise
+    finally:
+        os.umask(mask)
     _check_private(path)
+    _check_parents(path)
 
 
 def _check_private(path):  # type: (str) -> None
@@ -93,8 +103,24 @@ def _check_private(path):  # type: (str) -> None
     status = os.lstat(path)
     if status.st_uid != os.geteuid() or status.st_mode & 0o170022 != 0o040000:
         raise EnvironmentError("not a directory that only this user can write to")
+    if status.st_mode & 0o7777 != 0o700:
+        os.chmod(path, 0o700)
     if os.statvfs(path).f_flag & os.ST_NOEXEC:
         raise EnvironmentError("mounted with noexec")
+
+
+def _check_parents(path):  # type: (str) -> None
+    """Raises EnvironmentError if another user could put another directory in its place."""
+    parent = os.path.realpath(path)
+    while parent != "/":
+        parent = os.path.dirname(parent)
+        status = os.stat(parent)
+        is_foreign = status.st_uid not in (0, os.geteuid(), UNMAPPED_USER)
+        writers = status.st_mode & 0o022
+        if status.st_gid == os.getegid():
+            writers &= 0o002  # the group of this user alone, as most systems make one
+        if is_foreign or (writers and not status.st_mode & stat.S_ISVTX):
+            raise EnvironmentError("other users can write to " + parent)
 
 
 def _unpack(parent, folder):  # type: (str, str) -> None

@@ -1,7 +1,8 @@
 """The offline file: nictop with all libraries, for several versions of Python, in one file that can be started.
 
-A shell looks for a Python; behind it is a zip file with ``bootstrap.py`` as ``__main__.py`` and the packages as one
-more zip file, so that a start reads a directory of two entries.
+A shell looks for a Python, which it starts isolated (-I: neither a PYTHON… variable nor a package of the user has a
+part in it); behind it is a zip file with ``bootstrap.py`` as ``__main__.py`` and the packages as one more zip file, so
+that a start reads a directory of two entries.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from release.wheels import PYTHONS
 SHELL = """\
 #!/bin/sh
 for python in python3 {names}; do
-    command -v $python >/dev/null 2>&1 && exec $python "$0" "$@"
+    command -v $python >/dev/null 2>&1 && exec $python -I "$0" "$@"
 done
 echo 'nictop: needs Python {oldest} to {newest}, and there is no python3 in PATH' >&2
 exit 2

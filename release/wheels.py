@@ -2,7 +2,7 @@
 
 They are downloaded with pip from the package index that pip is configured for, and must have the hashes in
 ``requirements.txt``. ``python3.10 -m release.wheels`` (the oldest Python, which needs the most libraries) writes that
-file anew, with the versions of ``.ci/constraints.txt``.
+file and ``build-requirements.txt`` (what builds a release) anew, with the versions of ``.ci/constraints.txt``.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 REQUIREMENTS = Path(__file__).parent / "requirements.txt"
+BUILD_REQUIREMENTS = Path(__file__).parent / "build-requirements.txt"
 PYTHONS = ((3, 14), (3, 13), (3, 12), (3, 11), (3, 10))
 """Newest first."""
 PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in range(28, 16, -1)), "manylinux2014_x86_64")
@@ -24,6 +25,9 @@ PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in range(28, 16, -1)), "m
 
 HEAD = """\
 # Libraries in the offline file and in the Debian package. Written by: python3.10 -m release.wheels
+"""
+BUILD_HEAD = """\
+# What make dist needs, all of it for every Python. Written by: python3.10 -m release.wheels
 """
 
 
@@ -61,15 +65,7 @@ def lock() -> str:
     """The text of ``requirements.txt``: the wheels for this Python, and for the others if one does not fit all."""
     with tempfile.TemporaryDirectory() as name:
         resolved, folder = Path(name, "resolved"), Path(name, "fitting")
-        constraints = f"--constraint={ROOT / '.ci' / 'constraints.txt'}"
-        subprocess.run(
-            [
-                *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
-                *("--only-binary=:all:", f"--dest={resolved}", constraints, *_dependencies()),
-            ],
-            check=True,
-        )
-        versions = sorted(tuple(wheel.name.split("-")[:2]) for wheel in resolved.glob("*.whl"))
+        versions = _resolve(resolved, _dependencies("dependencies"))
         download(PYTHONS[-1], [f"{name}=={version}" for name, version in versions], folder)
         compiled = _compiled(folder)
         for python in PYTHONS[:-1]:
@@ -77,10 +73,33 @@ def lock() -> str:
         return HEAD + "".join(_locked(name, version, folder) for name, version in versions)
 
 
-def _dependencies() -> Iterator[str]:
-    """The dependencies in pyproject.toml."""
+def lock_tools() -> str:
+    """The text of ``build-requirements.txt``. All of these wheels fit every Python; those for an older one do no harm
+    on a newer."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        versions = _resolve(folder, _dependencies("dist"))
+        return BUILD_HEAD + "".join(_locked(name, version, folder) for name, version in versions)
+
+
+def _resolve(folder: Path, requirements: Iterable[str]) -> list[tuple[str, str]]:
+    """Download wheels of the requirements, and of what they require, for this Python; their names and versions."""
+    constraints = f"--constraint={ROOT / '.ci' / 'constraints.txt'}"
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
+            *("--only-binary=:all:", f"--dest={folder}", constraints, *requirements),
+        ],
+        check=True,
+    )
+    found = (wheel.name.split("-") for wheel in folder.glob("*.whl"))
+    return sorted((name, version) for name, version, *_ in found)
+
+
+def _dependencies(key: str) -> Iterator[str]:
+    """A list of requirements in pyproject.toml."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^dependencies = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
+    (block,) = re.findall(rf"^{key} = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
     yield from re.findall(r'^ *"([^"]+)",$', block, re.MULTILINE)
 
 
@@ -92,3 +111,4 @@ def _locked(name: str, version: str, folder: Path) -> str:
 
 if __name__ == "__main__":
     REQUIREMENTS.write_text(lock(), encoding="ascii")
+    BUILD_REQUIREMENTS.write_text(lock_tools(), encoding="ascii")

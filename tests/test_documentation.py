@@ -175,3 +175,19 @@ def test_command_lines_are_valid(page: Path) -> None:
             parse(words)
         except SystemExit:
             pytest.fail(f"{page.name}: {line}")
+
+
+def test_every_promise_of_security_names_tests_that_exist() -> None:
+    text = (TOP / "SECURITY.md").read_text()
+    part = text.partition("## What is promised")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:-1] for line in part.splitlines() if line.startswith("| **")]
+    assert len(rows) >= 15 and all(len(row) == 2 for row in rows)
+    for promise, named in rows:
+        files = re.findall(r"`(tests/[\w/]+\.py)`", named)
+        assert files, promise
+        for file in files:
+            assert "def test_" in (TOP / file).read_text(), (promise, file)
+
+
+def test_security_names_no_address_to_write_to() -> None:
+    assert "@" not in (TOP / "SECURITY.md").read_text()

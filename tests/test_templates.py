@@ -97,6 +97,8 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.tui.widgets.traffic.chart_drawing.Drawing.draw_plot": CELLS,
     "nictop.tui.widgets.traffic.comparison_view._dot_lines": CELLS,
     "nictop.tui.widgets.traffic.legend.draw_legend": CELLS,
+    "nictop.wire.ssh.config.files._is_in": "patterns in files of this user's ssh",
+    "nictop.wire.ssh.config.files._read_file": "Include in files of this user's ssh",
 }
 """Function → why what it takes as a format or pattern is not a text of a host."""
 

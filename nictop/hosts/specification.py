@@ -20,7 +20,8 @@ An argument is ``[label=][user@]host[:port]``, ``local``, or the name of a host 
     [keys]                       # other keys on the screens
     copy = "y,ctrl+y"
 
-Settings that are not given come from ``~/.ssh/config``, as for ssh itself. Addresses with colons are written in
+Settings that are not given come from ssh_config(5), as for ssh itself. Names with characters of a shell are refused, as
+by ssh. Addresses with colons are written in
 brackets before a port: ``[2001:db8::1]:2222``.
 """
 
@@ -33,6 +34,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nictop.errors import NictopError
+from nictop.wire.ssh.names import UNSAFE_HOST, UNSAFE_USER
 
 LOCAL = "local"
 """Name of the machine that nictop runs on."""
@@ -238,7 +240,7 @@ def parse_host(word: str, defaults: HostDefaults | None = None) -> Host:
     address, port = _parse_address(host_and_port, word)
     if address == LOCAL and not at and port is None:
         return Host(_label(label, word) if equals else LOCAL, LOCAL)
-    if at and not USER.fullmatch(user):
+    if at and not _is_user(user):
         raise _invalid(word, f"{user!r} is not a valid user name")
     return Host(
         label=_label(label, word) if equals else address,
@@ -263,10 +265,14 @@ def _named(name: str, entry: NamedHost, defaults: HostDefaults) -> Host:
     )
 
 
+def _is_user(name: str) -> bool:
+    return USER.fullmatch(name) is not None and UNSAFE_USER.search(name) is None
+
+
 def _check(host: Host, where: str) -> None:
     if host.port is not None and not 0 < host.port < 65536:
         raise NictopError(f"{where}: {host.port} is not a valid port")
-    if host.user is not None and not USER.fullmatch(host.user):
+    if host.user is not None and not _is_user(host.user):
         raise NictopError(f"{where}: {host.user!r} is not a valid user name")
 
 
@@ -284,7 +290,7 @@ def _parse_address(text: str, word: str) -> tuple[str, int | None]:
         address, _, port = text.partition(":")
         if not port:
             raise _invalid(word, "port missing")
-    if not BARE_HOST.fullmatch(address) or address.startswith("-"):
+    if not BARE_HOST.fullmatch(address) or UNSAFE_HOST.search(address):
         raise _invalid(word, "host name missing" if not address else f"{address!r} is not a valid host name")
     if not port:
         return address, None

@@ -1,6 +1,7 @@
 """A small HTTP/1.1 server: GET of /metrics, and a line of help at /. It accepts no request with a body.
 
-Each connection is a task; slow and idle clients are closed after a time limit and do not delay others. It is not
+Each connection is a task; slow and idle clients are closed after a time limit, and before it if their places are
+needed: they delay no other. Only requests to names of this server are answered (`host_names`). It is not
 `http.server.ThreadingHTTPServer`: with the same limits that needs more code and a thread for each connection (60 idle
 ones: 1.4 MB of memory instead of 0.3), and between 3000 hostile connections a scrape is answered after 1.8 s, not 0.1.
 """
@@ -10,17 +11,22 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from nictop.errors import NictopError
 from nictop.metrics import DEFAULT_ADDRESS
+from nictop.metrics.host_names import HostNames
+from nictop.metrics.web_config import WebConfig
 from nictop.wire.timeout import with_timeout
 
 MAX_HEAD_BYTES = 8192
 """Request line and headers together."""
 MAX_CONNECTIONS = 64
-"""Others get status 503, or the place of the one that has been idle for the longest time."""
+"""Another one gets the place of the one that waits for its client for the longest time, among those of the address
+with the most connections."""
 IO_TIMEOUT = 10.0
 """Seconds for the rest of a request after its first byte, and for a client to read `CHUNK_BYTES` of a response."""
 IDLE_TIMEOUT = 60.0
@@ -31,17 +37,24 @@ CHUNK_BYTES = 64 * 1024
 """Bytes of a response that are buffered for a connection at a time."""
 
 HELP_PAGE = b"nictop: GET /metrics, for Prometheus\n"
+NAME_PAGE = b"nictop: the Host header is not a name of this server (nictop metrics --server-name NAME)\n"
 PLAIN_TEXT_TYPE = "text/plain; charset=utf-8"
+Result = TypeVar("Result")
 REASONS = {
     200: "OK",
     400: "Bad Request",
+    401: "Unauthorized",
     404: "Not Found",
     405: "Method Not Allowed",
     408: "Request Timeout",
     413: "Content Too Large",
+    421: "Misdirected Request",
     431: "Request Header Fields Too Large",
-    503: "Service Unavailable",
     505: "HTTP Version Not Supported",
+}
+EXTRA_HEADERS = {
+    401: ("WWW-Authenticate: Basic",),
+    405: ("Allow: GET",),
 }
 
 
@@ -138,24 +151,49 @@ def parse_request(head: bytes) -> HttpRequest | Response:
     return HttpRequest(target, version, headers)
 
 
+async def _result(work: asyncio.Future[Result]) -> Result:
+    return await work
+
+
+class _Acceptor(asyncio.Protocol):
+    """Passes a new connection to `accept`, which gives it another protocol."""
+
+    def __init__(self, accept: Callable[[asyncio.Transport], None]) -> None:
+        self._accept = accept
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._accept(transport)
+
+
 class MetricsServer:
-    """`metrics` is called for each scrape with ``Accept`` and ``Accept-Encoding`` of the request. `timeout` and `idle`
-    replace `IO_TIMEOUT` and `IDLE_TIMEOUT`."""
+    """`metrics` is called for each scrape with ``Accept`` and ``Accept-Encoding`` of the request. `names`: what clients
+    may call this server. `web`: encryption and users. `timeout` and `idle` replace `IO_TIMEOUT` and `IDLE_TIMEOUT`."""
 
     def __init__(
-        self, metrics: Callable[[str, str], Response], *, timeout: float = IO_TIMEOUT, idle: float = IDLE_TIMEOUT
+        self,
+        metrics: Callable[[str, str], Response],
+        *,
+        names: HostNames | None = None,
+        web: WebConfig | None = None,
+        timeout: float = IO_TIMEOUT,
+        idle: float = IDLE_TIMEOUT,
     ) -> None:
         self._metrics, self._timeout, self._idle_timeout = metrics, timeout, idle
+        self._names, self._web = names or HostNames(), web or WebConfig()
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
-        self._idle: dict[asyncio.Task[None], None] = {}
-        """Connections that wait for a request, the longest idle first."""
+        self._serving: dict[asyncio.Task[None], str] = {}
+        """Connections that have a place → address of the client."""
+        self._waiting: dict[asyncio.Task[None], None] = {}
+        """Those that wait for their clients, the longest first."""
 
     async def listen(self, listening: ListenAddress) -> str:
         """Start to serve; return the address and port as in a URL. Raises NictopError if the address cannot be used."""
+        loop = asyncio.get_running_loop()
         try:
-            self._server = await asyncio.start_server(
-                self._connected, listening.address, listening.port, limit=MAX_HEAD_BYTES
+            self._server = await loop.create_server(
+                lambda: _Acceptor(self._connected), listening.address, listening.port
             )
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)  # not asyncio's own text
@@ -172,41 +210,82 @@ class MetricsServer:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(self._serve_connection(reader, writer))
+    def _connected(self, transport: asyncio.Transport) -> None:
+        reader = asyncio.StreamReader(limit=MAX_HEAD_BYTES)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        encrypted: asyncio.Future[asyncio.Transport | None] = asyncio.get_running_loop().create_future()
+        if self._web.context is None:
+            transport.set_protocol(protocol)
+            encrypted.set_result(transport)
+        else:  # begun now: data that was received before would be lost
+            work = asyncio.get_running_loop().start_tls(transport, protocol, self._web.context, server_side=True)
+            encrypted = asyncio.ensure_future(work)
+        address = str((transport.get_extra_info("peername") or ("",))[0])
+        task = asyncio.ensure_future(self._serve_connection(address, encrypted, reader, protocol))
+
+        def end(_: object) -> None:
+            self._connections.discard(task)
+            encrypted.cancel()
+            transport.abort()
+
         self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        task.add_done_callback(end)
 
-    async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_connection(
+        self,
+        address: str,
+        encrypted: asyncio.Future[asyncio.Transport | None],
+        reader: asyncio.StreamReader,
+        protocol: asyncio.StreamReaderProtocol,
+    ) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._serving) >= MAX_CONNECTIONS:
+            self._close_longest_waiting()
+        self._serving[task] = address
+        transport = None
         try:
-            if len(self._connections) > MAX_CONNECTIONS and not self._close_idle():
-                await self._send(writer, error_response(503), keep=False)
-            else:
-                while await self._serve_request(reader, writer):
-                    pass
+            transport = await self._client(self._timeout, _result(encrypted))
+            if transport is None:
+                return  # closed during the TLS handshake
+            protocol.connection_made(transport)
+            writer = asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
+            while await self._serve_request(reader, writer):
+                pass
             writer.close()  # after the buffered data
-            await with_timeout(self._timeout, writer.wait_closed())
+            await self._client(self._timeout, writer.wait_closed())
         except (OSError, asyncio.TimeoutError):
-            pass  # the client has closed the connection or does not read
+            pass  # the client has closed the connection, does not read, or fails at TLS
         finally:
-            writer.transport.abort()
+            self._serving.pop(task, None)
+            if transport is not None:
+                transport.abort()
 
-    def _close_idle(self) -> bool:
-        """Close the connection that has been idle for the longest time; False if none is idle."""
-        longest = next(iter(self._idle), None)
-        if longest is None:
-            return False
-        self._idle.pop(longest)
-        longest.cancel()
-        return True
+    def _close_longest_waiting(self) -> None:
+        """Close a connection of the address with the most connections. Every one but the caller's waits."""
+        most = Counter(self._serving.values()).most_common(1)[0][0]
+        task = next(one for one in self._waiting if self._serving[one] == most)
+        del self._waiting[task], self._serving[task]
+        task.cancel()
+
+    async def _client(self, seconds: float, work: Coroutine[Any, Any, Result]) -> Result:
+        """The result of `work`, which waits for the client; meanwhile the connection may lose its place. Raises
+        TimeoutError."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting[task] = None
+        try:
+            return await with_timeout(seconds, work)
+        finally:
+            self._waiting.pop(task, None)
 
     async def _serve_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Read a request and respond; whether another one may follow."""
-        first = await self._wait_for_request(reader)
+        first = await self._client(self._idle_timeout, reader.read(1))
         if not first:
             return False
         try:
-            head = first + await with_timeout(self._timeout, reader.readuntil(b"\r\n\r\n"))
+            head = first + await self._client(self._timeout, reader.readuntil(b"\r\n\r\n"))
         except asyncio.LimitOverrunError:
             return await self._send(writer, error_response(431), keep=False)
         except asyncio.IncompleteReadError:
@@ -217,17 +296,21 @@ class MetricsServer:
         if isinstance(request, Response):
             return await self._send(writer, request, keep=False)
         closing = "close" in request.headers.get("connection", "").lower() or request.version == "HTTP/1.0"
-        return await self._send(writer, self._respond(request), keep=not closing)
+        response = await self._refusal(request) or self._respond(request)
+        return await self._send(writer, response, keep=not closing)
 
-    async def _wait_for_request(self, reader: asyncio.StreamReader) -> bytes:
-        """The first byte of a request; b"" if the client has closed the connection."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._idle[task] = None
-        try:
-            return await with_timeout(self._idle_timeout, reader.read(1))
-        finally:
-            self._idle.pop(task, None)
+    async def _refusal(self, request: HttpRequest) -> Response | None:
+        """The response to a request that is not for this server, or not of one of its users; None: it may be
+        answered. A web page may send one to any address, under a name of its own (DNS rebinding)."""
+        host = request.headers.get("host")
+        if host is None and request.version == "HTTP/1.1":
+            return error_response(400)
+        if host is not None and not self._names.accepts(host):
+            return Response(421, PLAIN_TEXT_TYPE, NAME_PAGE, keep=False)
+        if not self._web.users:
+            return None
+        work = self._web.users.is_known(request.headers.get("authorization", ""))
+        return None if await self._client(RESPONSE_TIMEOUT, work) else error_response(401)
 
     def _respond(self, request: HttpRequest) -> Response:
         path = request.target.partition("?")[0]
@@ -249,8 +332,7 @@ class MetricsServer:
         ]
         if response.encoding:
             head += [f"Content-Encoding: {response.encoding}", "Vary: Accept, Accept-Encoding"]
-        if response.status == 405:
-            head.append("Allow: GET")
+        head += EXTRA_HEADERS.get(response.status, ())
         writer.write("\r\n".join([*head, "", ""]).encode("latin-1"))
         await with_timeout(RESPONSE_TIMEOUT, self._send_body(writer, memoryview(response.body)))
         return keep
@@ -258,4 +340,4 @@ class MetricsServer:
     async def _send_body(self, writer: asyncio.StreamWriter, body: memoryview) -> None:
         for start in range(0, len(body), CHUNK_BYTES):
             writer.write(body[start : start + CHUNK_BYTES])
-            await with_timeout(self._timeout, writer.drain())
+            await self._client(self._timeout, writer.drain())

@@ -18,9 +18,11 @@ from nictop.hosts.specification import Host
 from nictop.metrics.catalogue import METRIC_INDEXES
 from nictop.metrics.collector import finding_samples
 from nictop.metrics.exposition import content_type, exposition_text, gzip_body, wants_gzip, wants_openmetrics
+from nictop.metrics.host_names import HostNames
 from nictop.metrics.scraped_host import Connect, ReportStatus, ScrapedHost
 from nictop.metrics.series import Sample, sample
 from nictop.metrics.server import ListenAddress, MetricsServer, Response
+from nictop.metrics.web_config import WebConfig
 from nictop.rules import Diagnosis
 
 DIAGNOSIS_INTERVAL_SECONDS = 5.0
@@ -133,18 +135,26 @@ class MetricsService:
 
 
 async def serve(
-    hosts: Sequence[Host], connect: Connect, listening: ListenAddress, *, interval: float, report_status: ReportStatus
+    hosts: Sequence[Host],
+    connect: Connect,
+    listening: ListenAddress,
+    *,
+    interval: float,
+    report_status: ReportStatus,
+    names: HostNames | None = None,
+    web: WebConfig | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then end everything that was started. Raises NictopError if the address cannot be
     used."""
     service = MetricsService(hosts, connect, interval, report_status)
-    server = MetricsServer(service.answer)
+    server = MetricsServer(service.answer, names=names, web=web)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     address = await server.listen(listening)
-    report_status(f"http://{address}/metrics ({len(hosts)} host{'s' if len(hosts) != 1 else ''})")
+    scheme = "https" if web is not None and web.context is not None else "http"
+    report_status(f"{scheme}://{address}/metrics ({len(hosts)} host{'s' if len(hosts) != 1 else ''})")
     running = asyncio.ensure_future(service.run())  # ends only by cancellation or an error
     stopped = asyncio.ensure_future(stop.wait())
     try:

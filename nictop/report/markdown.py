@@ -35,7 +35,8 @@ def markdown_page(report: Report) -> str:
     for host in report.hosts:
         facts = "\n".join(fenced_block(show_text(host.snapshot, MARKDOWN_FACT_CELLS).splitlines()))
         # HTML, not Markdown: backslash escapes have no effect in it
-        parts.append(f"<details><summary>Details of {text(host.name)}</summary>\n{facts}\n\n</details>\n")
+        name = text(host.name).replace("@", "@<!-- -->")  # GitHub finds names of users in HTML, too
+        parts.append(f"<details><summary>Details of {name}</summary>\n{facts}\n\n</details>\n")
     for experiment in report.experiments:
         if experiment.comparison is not None:
             parts.append(comparison_markdown(experiment.comparison, experiment.names))

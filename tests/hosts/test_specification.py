@@ -92,6 +92,19 @@ def test_invalid_arguments_have_a_reason(word: str, why: str) -> None:
     assert why in message
 
 
+@pytest.mark.parametrize("character", "'`\"$\\;&<>|(){}")
+def test_names_with_characters_of_a_shell_are_refused(character: str) -> None:
+    """As by ssh since 9.6: a ProxyCommand with %h or %r would execute them."""
+    for word in (f"vm{character}1", f"a=vm1{character}", f"me@{character}vm1"):
+        with pytest.raises(NictopError, match="is not a valid host name"):
+            parse_host(word)
+    if character not in "$\\":  # in names of Windows domains
+        with pytest.raises(NictopError, match="is not a valid user name"):
+            parse_host(f"m{character}e@vm1")
+        with pytest.raises(NictopError, match="is not a valid user name"):
+            parse_configuration(f'[hosts.a]\nuser = """m{character}e"""\n'.encode(), "x")
+
+
 @given(st.text(max_size=40))
 def test_any_argument_is_a_host_or_an_error(word: str) -> None:
     try:

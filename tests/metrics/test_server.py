@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 
 from nictop.errors import NictopError
 from nictop.metrics import server as server_module
+from nictop.metrics.host_names import MAX_REPORTED_NAMES, HostNames
 from nictop.metrics.server import (
     HELP_PAGE,
+    IDLE_TIMEOUT,
+    IO_TIMEOUT,
     MAX_HEAD_BYTES,
     HttpRequest,
     ListenAddress,
@@ -37,8 +40,8 @@ def metrics(accept: str, encoding: str) -> Response:
 
 
 @asynccontextmanager
-async def serving(**options: float) -> AsyncIterator[tuple[str, int]]:
-    server = MetricsServer(metrics, **options)
+async def serving(timeout: float = IO_TIMEOUT, idle: float = IDLE_TIMEOUT) -> AsyncIterator[tuple[str, int]]:
+    server = MetricsServer(metrics, timeout=timeout, idle=idle)
     address, _, port = (await server.listen(LOOPBACK)).rpartition(":")
     try:
         yield address, int(port)
@@ -173,14 +176,98 @@ async def test_an_idle_connection_is_closed_for_a_new_one(monkeypatch: pytest.Mo
             writer.close()
 
 
-async def test_too_many_requests_at_once_get_status_503(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 1)
+async def test_slow_connections_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever they wait for: the first byte, the rest of a request, or a client that does not read."""
+    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 3)
+    async with serving(timeout=3600.0, idle=3600.0) as server:
+        for sent in (b"", b"G", b"GET /metrics HTTP/1.1\r\nHost: here\r\n", get("/metrics", "Accept: large")):
+            slow = [await asyncio.open_connection(*server, limit=1) for _ in range(10)]
+            for _, writer in slow:
+                writer.write(sent)
+            for _ in range(10):
+                assert (await exchange(server, get("/", "Connection: close"))).endswith(HELP_PAGE)
+            for _, writer in slow:
+                writer.transport.abort()
+
+
+async def test_connections_of_another_address_keep_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one with the most connections loses them, however many it opens anew."""
+    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 4)
     async with serving(timeout=3600.0) as server:
-        _, busy = await asyncio.open_connection(*server)
-        busy.write(b"GET /me")
-        while not (received := await exchange(server, get("/", "Connection: close"))).startswith(b"HTTP/1.1 503 "):
-            assert received == b"" or received.endswith(HELP_PAGE)
-        busy.close()
+        reader, writer = await asyncio.open_connection(*server, local_addr=("127.0.0.2", 0))
+        writer.write(b"GET / HT")
+        others = [await asyncio.open_connection(*server) for _ in range(20)]
+        assert (await exchange(server, get("/", "Connection: close"))).endswith(HELP_PAGE)
+        writer.write(b"TP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+        assert (await asyncio.wait_for(reader.read(), WAIT_TIMEOUT)).endswith(HELP_PAGE)
+        for _, one in (*others, (reader, writer)):
+            one.transport.abort()
+
+
+# ------------------------------------------------------------------------------------------------------ Host header
+
+
+@pytest.mark.parametrize(
+    ("host", "is_accepted"),
+    [
+        ("127.0.0.1:9807", True),
+        ("[::1]:9807", True),
+        ("[2001:db8::1]", True),
+        ("192.0.2.1", True),
+        ("localhost", True),
+        ("LOCALHOST:9807", True),
+        ("nictop:9807", True),
+        ("monitor.example.org", True),
+        ("Monitor.Example.org.:9807", True),
+        ("evil.example", False),
+        ("evil.example:9807", False),
+        ("monitor.example.org.evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("127.0.0.1, evil.example", False),
+        ("[evil.example]", False),
+        ("[::1].evil.example", False),
+        ("", False),
+        (":9807", False),
+        ("évil", False),
+        ("a@b", False),
+    ],
+)
+async def test_a_page_of_another_site_cannot_read_the_metrics(host: str, is_accepted: bool) -> None:
+    """DNS rebinding: the browser sends the name of the page."""
+    told: list[str] = []
+    server = MetricsServer(metrics, names=HostNames(["monitor.example.org"], told.append))
+    address, _, port = (await server.listen(LOOPBACK)).rpartition(":")
+    try:
+        for path in ("/metrics", "/", "/no"):
+            sent = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
+            received = await exchange((address, int(port)), sent)
+            assert received.startswith(b"HTTP/1.1 421 ") is not is_accepted
+    finally:
+        await server.close()
+    assert len(told) == (0 if is_accepted else 1)
+
+
+async def test_a_request_needs_a_host_header() -> None:
+    async with serving() as server:
+        assert (await exchange(server, b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
+        assert (await exchange(server, b"GET / HTTP/1.0\r\n\r\n")).endswith(HELP_PAGE), "no browser sends this"
+
+
+def test_names_that_are_not_accepted_are_reported_once_each() -> None:
+    told: list[str] = []
+    names = HostNames((), told.append)
+    for number in (1, 1, *range(100)):
+        assert not names.accepts(f"evil{number}.example\x1b[2J")
+    assert len(told) == MAX_REPORTED_NAMES and all(one.isprintable() for one in told)
+
+
+@pytest.mark.parametrize("name", ["", "a:1", "a b", "http://a.example", "-é"])
+def test_invalid_server_names(name: str) -> None:
+    with pytest.raises(NictopError, match="is not a host name"):
+        HostNames([name])
+
+
+# ----------------------------------------------------------------------------------------------------- many clients
 
 
 async def test_a_scrape_succeeds_between_thousands_of_connections() -> None:
@@ -209,10 +296,10 @@ async def test_a_scrape_succeeds_between_thousands_of_connections() -> None:
 
 
 async def request_until_served(server: tuple[str, int]) -> None:
-    """As Prometheus does: try again after status 503."""
+    """As Prometheus does: try again when the connection was closed for another one."""
     received = b""
     while not received.endswith(HELP_PAGE):
-        assert received == b"" or received.startswith(b"HTTP/1.1 503 "), received
+        assert received == b"", received
         with suppress(ConnectionError):
             received = await exchange(server, get("/", "Connection: close"))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import bcrypt
 import pytest
 
 from nictop.probe.records import LINK_COUNTERS
@@ -118,6 +120,32 @@ def test_a_killed_probe_is_restarted(local: Metrics) -> None:
     os.kill(probe, signal.SIGKILL)
     wait_until(lambda: any("here: lost" in line for line in local.error_lines))
     local.until_up("here")
+
+
+# -------------------------------------------------------------------------------------------------------- access
+
+
+def test_users_and_names(tmp_path: Path) -> None:
+    hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+    (tmp_path / "web.yml").write_text(f"basic_auth_users:\n  prometheus: {hashed}\n")
+    right = f"Basic {base64.b64encode(b'prometheus:secret').decode()}"
+    options = ["--web.config.file", str(tmp_path / "web.yml"), "--server-name", "monitor.example"]
+    with Metrics("here=local", *options) as metrics:
+        assert metrics.get()[0] == 401
+        assert metrics.get(Authorization=right)[0] == 200
+        assert metrics.get(Authorization=right, Host="monitor.example:9807")[0] == 200
+        assert metrics.get(Authorization=right, Host="evil.example")[0] == 421
+        wait_until(lambda: any("refused a request to 'evil.example'" in line for line in metrics.error_lines))
+        assert metrics.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize(("text", "words"), [("rate_limit:\n  burst: 1\n", "not supported"), (None, "No such file")])
+def test_a_web_configuration_that_cannot_be_followed_ends_it(tmp_path: Path, text: str | None, words: str) -> None:
+    if text is not None:
+        (tmp_path / "web.yml").write_text(text)
+    with Metrics("here=local", "--web.config.file", str(tmp_path / "web.yml")) as metrics:
+        assert metrics.process.wait(TEST_TIMEOUT) == 2
+    assert words in metrics.error_lines[0] and not any("http" in line for line in metrics.error_lines)
 
 
 # ---------------------------------------------------------------------------------------------------- namespaces

@@ -80,6 +80,43 @@ def test_it_starts_by_itself(home: Path) -> None:
     assert run([str(make(home.parent)), "x"], home).stdout.endswith(" x\n")
 
 
+@pytest.mark.parametrize("by", ["itself", "python"])
+def test_it_is_isolated_from_the_environment(home: Path, by: str) -> None:
+    """Neither PYTHONPATH, nor a package of the user, nor the current directory has a part in it."""
+    intruder = home / "intruder"
+    intruder.mkdir()
+    for name in ("nictop", "sitecustomize", "usercustomize", "zipfile"):
+        (intruder / f"{name}.py").write_text("raise SystemExit('intruder')\n")
+    report = b"import sys\ndef main():\n    print(__file__, sys.flags.isolated, *sys.argv[1:])\n    return 7\n"
+    path = make(home.parent, packages={**PACKAGES, "nictop/__main__.py": report})
+    words = {"itself": [str(path), "a"], "python": [sys.executable, "-S", str(path), "a"]}[by]
+    done = run(words, home, PYTHONPATH=str(intruder), PYTHONSTARTUP=str(intruder / "zipfile.py"))
+    assert (done.returncode, done.stderr) == (7, "")
+    assert done.stdout.split()[1:] == ["1", "a"]
+
+
+@pytest.mark.parametrize("mask", ["000", "002", "077"])
+def test_the_cache_is_readable_by_its_user_only(home: Path, mask: str) -> None:
+    path = make(home.parent)
+    folder = folder_of(run(["/bin/sh", "-c", f'umask {mask}; exec "$@"', "sh", *command(path)], home))
+    for made in (folder, folder.parent, home / ".cache"):
+        assert stat.S_IMODE(made.stat().st_mode) == 0o700
+    for made in (folder, folder.parent):
+        made.chmod(0o755)
+    assert folder_of(run(command(path), home)) == folder
+    assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(("mode", "is_used"), [(0o777, False), (0o757, False), (0o1777, True), (0o755, True)])
+def test_a_directory_that_others_can_replace_is_left_out(home: Path, mode: int, is_used: bool) -> None:
+    path = make(home.parent)
+    (home.parent / "tmp").mkdir()
+    (home / ".cache/nictop").mkdir(parents=True, mode=0o700)
+    (home / ".cache").chmod(mode)
+    expected = home / ".cache/nictop" if is_used else home.parent / f"tmp/nictop-{os.geteuid()}"
+    assert folder_of(run(command(path), home)).parent == expected
+
+
 def test_xdg_cache_home(home: Path, tmp_path: Path) -> None:
     path = make(home.parent)
     assert folder_of(run(command(path), home, XDG_CACHE_HOME=str(tmp_path / "c"))).parent == tmp_path / "c/nictop"

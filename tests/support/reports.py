@@ -33,6 +33,7 @@ WALL = 1_790_000_000.0
 HOSTILE = (
     "ev</title></pre><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
     "'\"`&lt;\x1b[31m\x00\r\n\u202eil\u2066]]><svg onload=document.title='owned'>"
+    " @team me@evil.example www.evil.example http://evil.example"
 )
 
 

@@ -29,6 +29,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS:PORT",
         help="address to listen on; port 0: any free port (default: %(default)s, this machine only)",
     )
+    parser.add_argument(
+        "--web.config.file",
+        dest="web_config",
+        default="",
+        metavar="FILE",
+        help="TLS and users with passwords, as for Prometheus exporters (tls_server_config, basic_auth_users)",
+    )
+    parser.add_argument(
+        "--server-name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name by which clients reach this server; may be repeated. Always accepted: addresses, the host name, "
+        "names without a dot",
+    )
     parser.add_argument("--dashboard", action="store_true", help="print a Grafana dashboard (JSON) and exit")
 
 
@@ -40,19 +55,34 @@ def run(options: argparse.Namespace) -> int:
     import asyncio
 
     from nictop.hosts.connect import connect
+    from nictop.metrics.host_names import HostNames
     from nictop.metrics.server import parse_listen_address
     from nictop.metrics.service import serve
+    from nictop.metrics.web_config import WebConfig, read_web_config
 
     listening = parse_listen_address(options.listen)
+    names = HostNames(options.server_name, output.print_error)
+    web = read_web_config(options.web_config) if options.web_config else WebConfig()
     hosts = wanted_hosts(options.hosts)
-    if not listening.is_loopback:
+    settings = {"encryption": web.context, "authentication": web.users}
+    missing = [what for what, setting in settings.items() if setting is None]
+    if missing and not listening.is_loopback:
         output.print_error(
             f"warning: other machines can reach {listening}",
-            "it has no encryption and no authentication",
+            f"it has no {' and no '.join(missing)} (--web.config.file)",
         )
 
     def connect_host(host: Host) -> Source:
         return connect(host, options.interval, sudo=options.sudo, accept_new_host_keys=options.accept_new_host_keys)
 
-    asyncio.run(serve(hosts, connect_host, listening, interval=options.interval, report_status=output.print_error))
+    work = serve(
+        hosts,
+        connect_host,
+        listening,
+        interval=options.interval,
+        report_status=output.print_error,
+        names=names,
+        web=web,
+    )
+    asyncio.run(work)
     return 0

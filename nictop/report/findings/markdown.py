@@ -1,7 +1,7 @@
 """``nictop check --format markdown``: the findings, for a ticket or a chat.
 
 Reads nothing. Text from hosts cannot become Markdown or HTML: it is cleaned, and every character with a meaning is
-escaped; the fences of commands are longer than any run of backquotes in them.
+escaped; the fences of commands are longer than any run of backquotes in them. It does not become a link either.
 """
 
 from __future__ import annotations
@@ -29,10 +29,14 @@ from nictop.rules.wording import (
     verdict_text,
 )
 
-MARKDOWN_CHARACTERS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:@$^=])")
+MARKDOWN_CHARACTERS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:@$^=/])")
 BACKQUOTE_RUN = re.compile("`+")
-SAFE_PUNCTUATION = re.compile(r"(?<=\w)[-.:](?=\w)|(?<=\w)\.(?=\s|$)|[:()](?=\s|$)")
-"""Punctuation of sentences that has no meaning in Markdown at that position."""
+SAFE_PUNCTUATION = re.compile(r"(?<=\w)[-:](?=\w)|(?<=\w)\.(?=\d|\s|$)|[:()](?=\s|$)|(?<!/)/(?!/)")
+"""Punctuation of sentences and numbers that has no meaning in Markdown at that position. A point before a letter may be
+in a domain name, two slashes in a URL: renderers make links of both."""
+MENTION = "\\@<!-- -->"
+"""GitHub finds mail addresses and names of users after it has read the escapes: only markup behind the character ends
+them. It shows nothing of a comment."""
 
 
 def check_markdown(
@@ -107,11 +111,13 @@ def fenced_block(commands: Iterable[str]) -> Iterator[str]:
 
 
 def escape_markdown(text: str) -> str:
-    """Cleaned text in which no character is Markdown or HTML."""
+    """Cleaned text in which no character is Markdown or HTML, and no word becomes a link (GFM autolinks)."""
     return MARKDOWN_CHARACTERS.sub(_escaped, clean(text))
 
 
 def _escaped(match: re.Match[str]) -> str:
+    if match[0] == "@":
+        return MENTION
     return match[0] if SAFE_PUNCTUATION.match(match.string, match.start()) is not None else f"\\{match[0]}"
 
 

@@ -57,6 +57,8 @@ GENERICS = frozenset(("Callable", "Literal", "Mapping", "Optional", "Sequence", 
 RECORDS_PATH = "nictop/probe/records/"
 """The running probe uses these in annotations only."""
 PLAN_PATH, CHANGES_PATH = "nictop/probe/plan/", "nictop/probe/changes/"
+MAX_SENT_RESTS = 16
+"""Kinds of Python whose modules are stored; a host can call its Python anything."""
 MIN_FULL_PYTHON = (3, 9)
 """Oldest Python that gets the modules as they are."""
 SENT_LIBRARIES: dict[str, re.Pattern[str]] = {
@@ -83,6 +85,11 @@ class Bundle:
     """Paths of the modules that every probe runs."""
 
     @cached_property
+    def rest(self) -> bytes:
+        """What follows `first`, as sources."""
+        return b"".join(self.frames[1:])
+
+    @cached_property
     def frames(self) -> tuple[bytes, ...]:
         """All frames with sources, not byte code."""
         return (self._first, *self._rest({}))
@@ -95,10 +102,6 @@ class Bundle:
     def first(self) -> bytes:
         """What is sent with the command: `FIRST_LINE`, the bootstrap module and the frame for the first counters."""
         return FIRST_LINE + self.start + self._first
-
-    @property
-    def rest(self) -> bytes:
-        return b"".join(self.frames[1:])
 
     @cached_property
     def compiled(self) -> bytes:
@@ -124,6 +127,8 @@ class Bundle:
         is_old = tuple(map(int, re.findall(r"\d+", version)[:2])) < MIN_FULL_PYTHON
         with _bundle_lock:
             if (is_old, magic) not in self._sent_rests:
+                while len(self._sent_rests) >= MAX_SENT_RESTS:
+                    self._sent_rests.pop(next(iter(self._sent_rests)))
                 self._sent_rests[is_old, magic] = self._build_rest(version, magic, is_old)
             return self._sent_rests[is_old, magic]
 

@@ -1,8 +1,7 @@
 """Opens one authenticated connection to a host, through its jump hosts, or raises an error with the reason.
 
-Reads ~/.ssh/config through asyncssh (HostName, User, Port, IdentityFile, CertificateFile, ProxyJump, ProxyCommand,
-Include and Match among others; ssh_config(5)). The host key of every hop is checked, and the user may be asked about
-it. asyncssh is imported here, in a thread and when the first remote host is watched: the import takes 0.2 s.
+The settings are those of ssh_config(5) (`config`). The host key of every hop is checked, and the user may be asked
+about it. asyncssh is imported here, in a thread and when the first remote host is watched: the import takes 0.2 s.
 """
 
 from __future__ import annotations
@@ -11,8 +10,9 @@ import asyncio
 import contextlib
 import getpass
 import importlib
+import ipaddress
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -21,10 +21,9 @@ from nictop.errors import HostUnreachable
 from nictop.wire.budget import HostBudget
 from nictop.wire.errors import PermanentError, TransientError, sanitize, unreachable_error
 from nictop.wire.ssh.authentication import DEFAULT_KEYS, Credentials, Login, Question
+from nictop.wire.ssh.config.settings import SshSettings, read_settings
 from nictop.wire.ssh.host_keys import (
     DEFAULT_PORT,
-    GLOBAL_FILES,
-    USER_FILES,
     HostKeys,
     KnownKeys,
     Policy,
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from nictop.wire.source import ConnectionStage
 
-USER_CONFIG = "~/.ssh/config"
 CONNECT_TIMEOUT = 15.0
 """Seconds until connected and authenticated, without the time in which the user is asked something."""
 MAX_HOPS = 8
@@ -51,9 +49,10 @@ PLAIN_KEY_ALGORITHMS = (
     "rsa-sha2-512",
     "rsa-sha2-256",
 )
-CERTIFICATE_ALGORITHMS = tuple(f"{kind}-cert-v01@openssh.com" for kind in PLAIN_KEY_ALGORITHMS)
+CERTIFICATE_SUFFIX = "-cert-v01@openssh.com"
+CERTIFICATE_ALGORITHMS = tuple(f"{kind}{CERTIFICATE_SUFFIX}" for kind in PLAIN_KEY_ALGORITHMS)
 FAST_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
-"""Tried before the other ciphers, unless ~/.ssh/config has ``Ciphers``: for chacha20-poly1305 asyncssh makes three
+"""Tried before the other ciphers, unless ``Ciphers`` is set: for chacha20-poly1305 asyncssh makes three
 cipher objects per packet, and watching 64 hosts takes a fifth more CPU time."""
 
 COMPRESSION_ALGORITHMS = ("none",)
@@ -81,7 +80,7 @@ class SshTarget:
     allow_changes: bool = False
     """The probe may change the host on request; otherwise the code for changes is not sent."""
     config: tuple[str, ...] | None = None
-    """Files to read instead of ~/.ssh/config."""
+    """A file to read instead of those of the user and of the system."""
 
     @property
     def name(self) -> str:
@@ -179,25 +178,27 @@ class _Hop:
         self._connection, self._report_stage, self._budget = connection, report, budget
         self._stage: ConnectionStage = "resolve"
         self._stage_target = target.host
-        self._config = [path for path in map(os.path.expanduser, target.config or (USER_CONFIG,)) if is_readable(path)]
 
     async def open(self, depth: int = 0) -> None:
         import asyncssh
 
         shown = sanitize(self._target.name)
-        try:
-            settings = await asyncssh.SSHClientConnectionOptions.construct(**self._given_options(), client_keys=None)
-        except (asyncssh.ConfigParseError, OSError, ValueError) as error:
-            raise PermanentError(
-                f"invalid SSH settings for {shown}: {sanitize(str(error))}", "check ~/.ssh/config"
-            ) from None
-        if isinstance(settings.tunnel, str) and not self._connection.hops:
-            await self._open_jumps(settings.tunnel, depth)
+        target = self._target
+        settings = await read_settings(target.host, target.user, target.port, target.config)
+        if settings.connect_seconds is not None:
+            self._timeout = settings.connect_seconds
+        if settings.is_batch:
+            self._credentials = Credentials(None)
+        if settings.jumps and not self._connection.hops:
+            await self._open_jumps(settings.jumps, depth)
         keys = HostKeys(
-            _paths(settings.config.get("UserKnownHostsFile", USER_FILES)),
-            _paths(settings.config.get("GlobalKnownHostsFile", GLOBAL_FILES)),
-            policy=self._policy,
+            settings.user_files,
+            settings.global_files,
+            policy=settings.strict or self._policy,
             confirm=self._confirm if self._credentials.can_ask else None,
+            revoked_file=settings.revoked_file,
+            is_hashed=settings.is_hashed,
+            min_rsa_bits=settings.min_rsa_bits,
         )
         name, port = settings.host, settings.port
         if settings.host_key_alias:  # its line in known_hosts has no port
@@ -214,13 +215,18 @@ class _Hop:
                 limit=ReceiveLimit(self._budget, self._target.name, self._outer_limit),
             )
             try:
-                self._connection.hops.append(await self._attempt(settings, known, login))
+                self._connection.hops.append(await self._attempt(settings, keys, known, login))
                 return
             except asyncssh.HostKeyNotVerifiable as error:
                 if login.offered_key is None:
                     raise PermanentError(
                         f"host key of {shown} is not trusted: {sanitize(str(error))}",
                         "ask the administrator of the host for its current key or certificate",
+                    ) from None
+                if login.offered_key in known.keys:  # without those that differ from the keys of the address
+                    raise PermanentError(
+                        f"the address of {shown} has another host key in known_hosts (CheckHostIP)",
+                        "it may be another machine; if the address has been given to this one: ssh-keygen -R ADDRESS",
                     ) from None
                 await keys.judge(name, port, login.offered_key)
         raise PermanentError(f"{shown} presents a different host key each time", "do not connect to this host")
@@ -251,12 +257,14 @@ class _Hop:
         """That of the hop before, if there is one."""
         return receive_limit(self._connection.ssh) if self._connection.hops else None
 
-    async def _attempt(self, settings: Any, known: KnownKeys, login: Login) -> asyncssh.SSHClientConnection:
+    async def _attempt(
+        self, settings: SshSettings, keys: HostKeys, known: KnownKeys, login: Login
+    ) -> asyncssh.SSHClientConnection:
         """Connect once. Raises HostKeyNotVerifiable unchanged, and HostUnreachable for everything else."""
         import asyncssh
 
         release = await _handshake_slot()
-        work = asyncio.ensure_future(self._logged_in(settings, known, login))
+        work = asyncio.ensure_future(self._logged_in(settings, keys, known, login))
         work.add_done_callback(lambda _: release())
         try:
             return await self._with_time_limit(work)
@@ -265,9 +273,16 @@ class _Hop:
         except (OSError, ValueError, asyncssh.Error) as error:
             raise self._connect_error(error, settings, login.key_problem) from None
 
-    async def _logged_in(self, settings: Any, known: KnownKeys, login: Login) -> asyncssh.SSHClientConnection:
+    async def _logged_in(
+        self, settings: SshSettings, keys: HostKeys, known: KnownKeys, login: Login
+    ) -> asyncssh.SSHClientConnection:
         """The connection after the authentication, through the hop before it if there is one."""
         import asyncssh
+
+        def trusted(host: str, address: str, port: int) -> tuple[Sequence[asyncssh.SSHKey], ...]:
+            is_checked = settings.checks_address and not ipaddress.ip_address(address).is_loopback
+            found = keys.known_at(known, address, port) if is_checked else known
+            return found.keys, found.authorities, found.revoked
 
         connected = None
         if self._connection.hops:
@@ -276,15 +291,13 @@ class _Hop:
             connected = await open_socket(settings, self._report)
         try:
             return await asyncssh.connect(
-                **self._given_options(),
+                **self._library_options(settings),
                 sock=connected,
                 tunnel=self._connection.hops[-1] if self._connection.hops else None,
                 client_factory=lambda: login,
-                known_hosts=lambda host, address, port: (known.keys, known.authorities, known.revoked),
-                server_host_key_algs=host_key_algorithms(known),
-                encryption_algs=() if settings.config.get("Ciphers") else FAST_CIPHERS,
+                known_hosts=trusted,
+                server_host_key_algs=host_key_algorithms(known, settings.host_key_algorithms),
                 compression_algs=COMPRESSION_ALGORITHMS,
-                client_keys=self._open_keys(settings),
                 ignore_encrypted=True,
                 connect_timeout=None,
                 keepalive_interval=0,
@@ -338,20 +351,31 @@ class _Hop:
             f"{name}: SSH login not completed {limit}", "the host may be overloaded, or the port is not that of sshd"
         )
 
-    def _given_options(self) -> dict[str, Any]:
-        """Host, port and user as far as they were given; the rest comes from the configuration."""
-        options: dict[str, Any] = {"host": self._target.host, "config": self._config}
-        if self._target.port is not None:
-            options["port"] = self._target.port
-        if self._target.user is not None:
-            options["username"] = self._target.user
+    def _library_options(self, settings: SshSettings) -> dict[str, Any]:
+        """Arguments of asyncssh.connect for the settings; it reads no configuration itself."""
+        options = {
+            "config": None,
+            "host": settings.host,
+            "port": settings.port,
+            "username": settings.username,
+            "host_key_alias": settings.host_key_alias or None,
+            "proxy_command": settings.proxy_command if not self._connection.hops else None,
+            "encryption_algs": FAST_CIPHERS,
+            "client_keys": [path for path in self._readable_keys(settings) if not is_public(path)],
+            **settings.options,
+        }
+        if settings.identities_only:
+            allowed = public_keys(self._readable_keys(settings))
+            options["agent_identities"] = allowed
+            if not allowed:  # asyncssh would try all keys of the agent
+                options["agent_path"] = ""
         return options
 
-    def _key_files(self, settings: Any) -> Sequence[str]:
+    def _key_files(self, settings: SshSettings) -> Sequence[str]:
         """The configured key files; they may be encrypted or missing."""
-        return self._target.identity_files or _paths(settings.config.get("IdentityFile"))
+        return self._target.identity_files or settings.key_files
 
-    def _open_keys(self, settings: Any) -> list[str]:
+    def _readable_keys(self, settings: SshSettings) -> list[str]:
         """Readable key files for asyncssh: with an empty list it takes its own defaults, and it ignores encrypted
         keys."""
         return [path for path in map(os.path.expanduser, self._key_files(settings)) if is_readable(path)]
@@ -365,12 +389,21 @@ class _Hop:
         )
         return await self._credentials.ask(question) is not None
 
-    def _connect_error(self, error: Exception, settings: Any, key_problem: str) -> HostUnreachable:
+    def _connect_error(self, error: Exception, settings: SshSettings, key_problem: str) -> HostUnreachable:
         import asyncssh
 
         shown, user = sanitize(self._target.name), sanitize(settings.username or getpass.getuser())
         if isinstance(error, HostUnreachable):
             return error
+        if (
+            settings.proxy_command
+            and not self._connection.hops
+            and isinstance(error, (OSError, asyncssh.ConnectionLost))
+        ):
+            return TransientError(
+                f"{shown}: its ProxyCommand has ended",
+                "run the command in a shell: ssh -v shows it, and what it prints",
+            )
         if isinstance(error, OSError):
             return unreachable_error(
                 error, shown if self._connection.hops else sanitize(f"{settings.host} port {settings.port}")
@@ -394,9 +427,12 @@ class _Hop:
         return PermanentError(f"cannot connect to {shown}: {sanitize(str(error))}", "try ssh")
 
 
-def host_key_algorithms(known: KnownKeys) -> list[str]:
+def host_key_algorithms(known: KnownKeys, chosen: Sequence[str] = ()) -> list[str]:
     """Host key algorithms in order of preference: certificates only with a known authority (otherwise a host may
-    present a certificate that cannot be checked although it has a plain key), and the types of known keys first."""
+    present a certificate that cannot be checked although it has a plain key), and the types of known keys first.
+    `chosen`: HostKeyAlgorithms."""
+    if chosen:
+        return [one for one in chosen if known.authorities or not one.endswith(CERTIFICATE_SUFFIX)]
     known_types = {key.get_algorithm() for key in known.keys}
     types = {"rsa-sha2-512" if kind == "ssh-rsa" else kind for kind in known_types}
     algorithms = sorted(PLAIN_KEY_ALGORITHMS, key=lambda kind: kind not in types)
@@ -419,5 +455,23 @@ def is_readable(path: str) -> bool:
     return os.path.isfile(path) and os.access(path, os.R_OK)
 
 
-def _paths(value: object) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, (list, tuple)) else ()
+def is_public(path: str) -> bool:
+    """Whether a file holds a public key: IdentityFile may name one whose private key the agent has."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(4) in (b"ssh-", b"ecds", b"sk-s", b"sk-e")
+    except OSError:
+        return False
+
+
+def public_keys(paths: Iterable[str]) -> list[bytes]:
+    """Public keys of key files, from themselves or the files beside them, for the agent."""
+    import asyncssh
+
+    found = []
+    for path in paths:
+        for place in (path, f"{path}.pub"):
+            with contextlib.suppress(OSError, ValueError):
+                found.append(asyncssh.read_public_key(place).public_data)
+                break
+    return found

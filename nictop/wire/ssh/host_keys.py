@@ -16,7 +16,7 @@ import re
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -71,20 +71,38 @@ class HostKeys:
         *,
         policy: Policy = "refuse",
         confirm: Confirm | None = None,
+        revoked_file: str = "",
+        is_hashed: bool = False,
+        min_rsa_bits: int = 0,
     ) -> None:
+        """`revoked_file`: RevokedHostKeys. `is_hashed`: names of accepted keys are written hashed. `min_rsa_bits`: RSA
+        keys of less are not trusted."""
         self.files = tuple(map(os.path.expanduser, files))
         self._global_files = tuple(map(os.path.expanduser, global_files))
         self._policy = policy
         self._confirm = confirm
+        self._revoked_file, self._is_hashed, self._min_rsa_bits = revoked_file, is_hashed, min_rsa_bits
         self._accepted: set[tuple[str, SSHKey]] = set()
 
     def known(self, host: str, port: int) -> KnownKeys:
         """The keys of a host in the files and those accepted by this object. A file that cannot be read counts as
-        empty."""
+        empty, except that of revoked keys. Raises PermanentError."""
         found = lookup("\n".join(map(read, (*self.files, *self._global_files))), host, port)
         accepted = tuple(key for name, key in self._accepted if name == host_name(host, port))
-        keys = (*found.keys, *accepted)
-        return KnownKeys(keys, found.authorities, found.revoked, found.from_default_port and not accepted)
+        keys = tuple(key for key in (*found.keys, *accepted) if not self._is_too_short(key))
+        authorities = tuple(key for key in found.authorities if not self._is_too_short(key))
+        revoked = (*found.revoked, *(read_revoked(self._revoked_file) if self._revoked_file else ()))
+        return KnownKeys(keys, authorities, revoked, found.from_default_port and not accepted)
+
+    def known_at(self, known: KnownKeys, address: str, port: int) -> KnownKeys:
+        """`known`, the keys of a name, without those that differ from the keys of its address (CheckHostIP)."""
+        of_address = self.known(address, port)
+        types = {key.get_algorithm() for key in of_address.keys}
+        keys = tuple(key for key in known.keys if key in of_address.keys or key.get_algorithm() not in types)
+        return replace(known, keys=keys, revoked=(*known.revoked, *of_address.revoked))
+
+    def _is_too_short(self, key: SSHKey) -> bool:
+        return key.get_algorithm() == "ssh-rsa" and rsa_bits(key) < self._min_rsa_bits
 
     async def judge(self, host: str, port: int, key: SSHKey) -> None:
         """Return if `key`, which the connection did not find among the known keys, may be trusted from now on; raise
@@ -93,6 +111,11 @@ class HostKeys:
         shown = f"{sanitize(key.get_algorithm())} {key.get_fingerprint()}"
         if key in known.revoked:
             raise PermanentError(f"host key of {address} has been revoked ({shown})", "do not connect to this host")
+        if self._is_too_short(key):
+            raise PermanentError(
+                f"host key of {address} has {rsa_bits(key)} bits, less than RequiredRSASize {self._min_rsa_bits}",
+                "use another type of host key there",
+            )
         if key in known.keys:
             return
         if known.keys and not known.from_default_port:
@@ -118,15 +141,16 @@ class HostKeys:
         return self.files[0] if self.files and LITERAL_NAME.fullmatch(name) else ""
 
     def _append(self, name: str, key: SSHKey) -> None:
-        """Append the key to its file, under a hashed name if that file has hashed names. If that is not possible, the
-        key is trusted by this process only."""
+        """Append the key to its file, under a hashed name if that is set or the file has hashed names. If that is not
+        possible, the key is trusted by this process only."""
         path = self._file_for(name)
         if not path:
             return
         text = read(path)
         if key in _matches(text, name)[0]:
             return
-        written = hashed(name, os.urandom(20)) if re.search(r"^\|1\|", text, re.MULTILINE) else name
+        is_hashed = self._is_hashed or re.search(r"^\|1\|", text, re.MULTILINE) is not None
+        written = hashed(name, os.urandom(20)) if is_hashed else name
         kind, data = key.export_public_key().decode().split()[:2]
         line = f"{written} {kind} {data}\n"
         try:
@@ -147,6 +171,46 @@ def read(path: str) -> str:
             return file.read(MAX_FILE_BYTES)
     except OSError:
         return ""
+
+
+def read_revoked(path: str) -> tuple[SSHKey, ...]:
+    """The keys in a file of RevokedHostKeys. Raises PermanentError if it cannot be read, as ssh refuses all hosts
+    then, and if it is not a list of keys."""
+    import asyncssh
+
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_FILE_BYTES)
+    except OSError as error:
+        raise PermanentError(
+            f"RevokedHostKeys {sanitize(path)}: {error.strerror}", "without it no host key can be trusted"
+        ) from None
+    if content.startswith(b"SSHKRL"):
+        raise PermanentError(
+            f"RevokedHostKeys {sanitize(path)} is a key revocation list, which nictop cannot read",
+            "give a file with one public key on each line",
+        )
+    keys = []
+    for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            keys.append(asyncssh.import_public_key(line))
+        except ValueError:
+            raise PermanentError(
+                f"RevokedHostKeys {sanitize(path)}: line {number} is not a public key", "ssh refuses all hosts, too"
+            ) from None
+    return tuple(keys)
+
+
+def rsa_bits(key: SSHKey) -> int:
+    """Length of the modulus of an RSA key: the second number after the name of the type (RFC 4253, 6.6)."""
+    data, position, numbers = key.public_data, 0, []
+    while position < len(data):
+        size = int.from_bytes(data[position : position + 4], "big")
+        numbers.append(int.from_bytes(data[position + 4 : position + 4 + size], "big"))
+        position += 4 + size
+    return numbers[-1].bit_length()
 
 
 def lookup(text: str, host: str, port: int) -> KnownKeys:

@@ -20,9 +20,9 @@ NO_ROUTE = (errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
 
 async def open_socket(settings: Any, report: Report) -> socket.socket | None:
-    """A connected socket for `settings` (SSHClientConnectionOptions); None: asyncssh has to make the connection, by a
-    ProxyCommand or to a name that it completes itself. Raises OSError."""
-    if settings.proxy_command or settings.canonicalize_hostname:
+    """A connected socket for `settings` (`SshSettings`); None: asyncssh has to make the connection, by a ProxyCommand.
+    Raises OSError."""
+    if settings.proxy_command:
         report("connect", settings.host)
         return None
     report("resolve", settings.host)

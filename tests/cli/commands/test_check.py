@@ -5,17 +5,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from html import unescape
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from nictop.cli.main import main
 from nictop.model.facts import width
 from nictop.model.text.glyphs import ASCII
 from nictop.report.findings.check import CheckDocument, check_json, check_schema, check_text, has_severity
-from nictop.report.findings.markdown import check_markdown
+from nictop.report.findings.markdown import check_markdown, escape_markdown
 from nictop.report.findings.rule_pages import UnknownRule, rule_list, rule_named, rule_page, rule_table
 from nictop.rules import RULES, Diagnosis, Evidence, HostFacts, Severity, Skipped, diagnose
 from nictop.rules.finding import Cause
@@ -169,6 +174,54 @@ def test_hostile_text_is_escaped_in_markdown() -> None:
     assert "[/x]" not in prose.replace("\\[/x\\]", "")
     assert all(line.count("|") - line.count("\\|") == 4 for line in outside if line.startswith("| ev"))
     assert all(character == "\n" or character.isprintable() for character in text)
+
+
+AUTOLINKS = (
+    "www.evil.example",
+    "(www.evil.example/path?a=b)",
+    "http://evil.example",
+    "https://evil.example/a_b_",
+    "HTTPS://evil.example",
+    "ftp://evil.example",
+    "//evil.example/a",
+    "mailto:me@evil.example",
+    "xmpp:me@evil.example/x",
+    "me@evil.example",
+    "me.and_you+x@evil.example.",
+    "me\\@evil.example",
+    "@team",
+    "evil.example",
+    "evil.com",
+    "http:\\//evil.example",
+    "<http://evil.example>",
+    "[a](http://evil.example)",
+    "a www.evil.example b http://evil.example c me@evil.example d",
+)
+
+
+@pytest.mark.parametrize("text", AUTOLINKS)
+@pytest.mark.parametrize("around", ["{}", "({})", "x{}", "a, {}: b", "*{}*"])
+def test_no_text_becomes_a_link_in_markdown(text: str, around: str) -> None:
+    """Rendered as GitHub does, with its search for mail addresses and names, which the escapes do not stop."""
+    shown = around.replace("{}", text)
+    html = MarkdownIt("gfm-like").render(escape_markdown(shown))
+    assert "<a" not in html and "<em>" not in html
+    pieces = re.split(r"<[^>]*>", html)
+    assert not [piece for piece in pieces if re.search(r"@[\w-]", piece)]
+    assert unescape("".join(pieces)).strip() == shown.strip(), "and nothing of it is lost"
+
+
+PARTS = ("www", "http", ":", "/", ".", "@", "evil", "com", "\\", "<", " ", "-", "_")
+
+
+@given(parts=st.lists(st.sampled_from(PARTS)))
+def test_no_mixture_becomes_a_link_in_markdown(parts: list[str]) -> None:
+    assert "<a" not in MarkdownIt("gfm-like").render(escape_markdown("".join(parts)))
+
+
+def test_versions_addresses_and_interfaces_are_readable_in_markdown() -> None:
+    for text in ("192.0.2.1/24", "5.14.0", "ens192.100", "1.5 Gbit/s", "/sys/class/net"):
+        assert escape_markdown(text) == text
 
 
 # ------------------------------------------------------------------------------------------------------------ JSON

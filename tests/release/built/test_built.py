@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -15,7 +17,8 @@ import pytest
 from packaging.requirements import Requirement
 
 import nictop
-from release.wheels import PYTHONS, ROOT
+from release.sbom import SUFFIX, normalized
+from release.wheels import PYTHONS, REQUIREMENTS, ROOT
 from tests.release.built.roots import (
     Python,
     minimal_root_command,
@@ -24,6 +27,7 @@ from tests.release.built.roots import (
     run_in_minimal_root,
     why_no_roots,
 )
+from tests.release.test_sbom import check_document
 from tests.support.terminal import TerminalProgram
 
 Dist = dict[str, Path]
@@ -68,6 +72,17 @@ def test_wheel_and_source_distribution(dist: Dist) -> None:
     with tarfile.open(dist["gz"]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"Makefile", "release/wheel_hook.py", "nictop/__init__.py", ".ci/constraints.txt"} < names
+
+
+def test_each_file_with_libraries_has_its_bill_of_materials(dist: Dist) -> None:
+    pinned = dict(re.findall(r"^([\w.-]+)==([\w.]+)", REQUIREMENTS.read_text(), re.MULTILINE))
+    wanted = {(normalized(name), version) for name, version in pinned.items()}
+    for ending in ("pyz", "deb"):
+        file = dist[ending]
+        found = check_document(file.with_name(file.name + SUFFIX).read_bytes())
+        assert {(normalized(one["name"]), one["version"]) for one in found["components"]} == wanted
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        assert found["metadata"]["component"]["hashes"][0]["content"] == digest
 
 
 def test_the_wheel_of_the_source_distribution_is_the_same(dist: Dist, tmp_path: Path) -> None:

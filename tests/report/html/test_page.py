@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from nictop.hosts.observe import Unreachable
 from nictop.model.devices.tree import device_tree
@@ -234,7 +235,10 @@ def test_hostile_text_is_escaped_in_markdown() -> None:
         elif not fence:
             outside.append(line)
     summaries = [line for line in outside if line.startswith("<details><summary>")]
-    assert summaries == [f"<details><summary>Details of {text(HOSTILE)}</summary>"]
+    name = text(HOSTILE).replace("@", "@<!-- -->")
+    assert summaries == [f"<details><summary>Details of {name}</summary>"]
+    html = MarkdownIt("gfm-like").render(page)
+    assert "evil.example" in html and "<a" not in html, "nothing is a link"
     prose = re.sub(r"\\.", "", "\n".join(outside))
     prose = re.sub(r"(`+).*?\1", "", prose)
     assert not fence

@@ -28,6 +28,7 @@ from nictop.wire.ssh.bootstrap_command import FIRST_LINE, INPUT_LOST_STATUS, Rem
 from nictop.wire.ssh.bundle import (
     BYTECODE_MAGIC,
     GENERICS,
+    MAX_SENT_RESTS,
     Bundle,
     bundle,
     imported_names,
@@ -275,6 +276,17 @@ def test_byte_code_is_not_sent_to_another_python() -> None:
     version = ".".join(map(str, sys.version_info[:3]))
     assert packed.rest_for(version, "00000000") == packed.rest, "a Python of that name, but not of that byte code"
     assert packed.rest_for(version, BYTECODE_MAGIC) == packed.compiled != packed.rest
+
+
+def test_a_host_that_names_ever_other_pythons_fills_no_memory() -> None:
+    """What is sent to Pythons without byte code is one object, and the kinds that are stored are limited."""
+    packed = Bundle(bundle().start, bundle().parts, bundle().always_run)
+    known = packed.rest_for("3.11.2", BYTECODE_MAGIC)
+    rests = [packed.rest_for("3.99.0", f"{number:08x}") for number in range(10 * MAX_SENT_RESTS)]
+    rests += [packed.rest_for("3.7.0", f"{number:08x}") for number in range(10 * MAX_SENT_RESTS)]
+    assert len({id(rest) for rest in rests}) == 2
+    assert len(packed._sent_rests) <= MAX_SENT_RESTS
+    assert packed.rest_for("3.11.2", BYTECODE_MAGIC) == known
 
 
 @pytest.mark.parametrize("python", python_parameters(PYTHONS))

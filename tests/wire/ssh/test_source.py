@@ -368,7 +368,7 @@ async def test_unreachable_behind_the_jump_host(sshd: Sshd, tmp_path: Path) -> N
     config.write_text(
         f"Host jump\n HostName {sshd.address}\n Port {sshd.port}\n User {sshd.user}\n IdentityFile {sshd.key}\n"
         f"Host far\n HostName 127.0.0.1\n Port {free_port()}\n ProxyJump jump\n"
-        f"Host round\n ProxyJump round\nHost *\n UserKnownHostsFile {sshd.known_hosts}\n"
+        f"Host round\n ProxyJump trip\nHost trip\n ProxyJump round\nHost *\n UserKnownHostsFile {sshd.known_hosts}\n"
     )
     async with following(SshSource(SshTarget("far", config=(str(config),)), 0.1)) as items:
         assert "jump host cannot reach far" in (await next_state(items, "lost")).message

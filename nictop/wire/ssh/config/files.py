@@ -1,0 +1,176 @@
+"""Reads ssh_config(5) without ssh: Host, Include, and Match by names. What needs more is refused, with its line."""
+
+from __future__ import annotations
+
+import getpass
+import glob
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from nictop.wire.errors import PermanentError, sanitize
+from nictop.wire.ssh.config.openssh import Options
+from nictop.wire.ssh.config.options import ALIASES, COMMANDS, LISTS, OPTIONS
+
+USER_CONFIG = "~/.ssh/config"
+SYSTEM_CONFIG = "/etc/ssh/ssh_config"
+MAX_DEPTH = 16
+"""Levels of Include, as in ssh."""
+MAX_FILE_BYTES = 4 * 1024 * 1024
+KEYWORD = re.compile(r"\s*([^\s=]+)\s*=?\s*(.*?)\s*$")
+WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|(#.*)|((?:[^\s"\\]|\\.)+)')
+INSTALL_HINT = "install the OpenSSH client (ssh): nictop asks it for the settings"
+HOME_HINT = "$HOME is not the home directory in the user database, in which ssh looks for its files: set HOME to that"
+
+
+@dataclass
+class _Reading:
+    """The options found so far for one host; the first value counts."""
+
+    host: str
+    user: str | None
+    found: Options = field(default_factory=dict)
+    ignored: list[str] = field(default_factory=list)
+    """Patterns of IgnoreUnknown."""
+
+    def set(self, name: str, value: str) -> None:
+        if name in LISTS:
+            self.found.setdefault(name, []).append(value)
+        else:
+            self.found.setdefault(name, [value])
+
+
+def read_files(host: str, user: str | None, port: int | None, config: Iterable[str] | None) -> Options:
+    """The options of a host in the files of the user and of the system, or in `config` alone. Raises
+    PermanentError."""
+    reading = _Reading(host, user)
+    if user is not None:
+        reading.set("user", user)
+    if port is not None:
+        reading.set("port", str(port))
+    user_files = [USER_CONFIG] if config is None else config
+    for path in map(os.path.expanduser, user_files):
+        _read_file(reading, path, os.path.expanduser("~/.ssh"), is_checked=config is None)
+    if config is None:
+        _read_file(reading, SYSTEM_CONFIG, os.path.dirname(SYSTEM_CONFIG))
+    found = reading.found
+    if found.get("canonicalizehostname", ["no"])[0].lower() not in ("no", "false"):
+        raise PermanentError("CanonicalizeHostname: only ssh itself can read this", _ssh_hint())
+    if "hostname" in found:
+        found["hostname"] = [re.sub("%[h%]", lambda token: host if token[0] == "%h" else "%", found["hostname"][0])]
+    found.setdefault("hostname", [host])
+    found.setdefault("port", ["22"])
+    found.setdefault("user", [getpass.getuser()])
+    return found
+
+
+def _read_file(
+    reading: _Reading, path: str, folder: str, *, is_checked: bool = False, is_active: bool = True, depth: int = 0
+) -> None:
+    """`folder`: where relative names of Include are. `is_checked`: others must not be able to write the file."""
+    if depth > MAX_DEPTH:
+        raise PermanentError(f"{sanitize(path)}: more than {MAX_DEPTH} levels of Include", "check ~/.ssh/config")
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            status = os.fstat(file.fileno())
+            if is_checked and (status.st_uid not in _owners() or status.st_mode & 0o022):
+                raise PermanentError(
+                    f"bad owner or permissions on {sanitize(path)}", f"chmod go-w {sanitize(path)}, as ssh demands it"
+                )
+            lines = file.read(MAX_FILE_BYTES).splitlines()
+    except OSError:
+        return  # as ssh: a file that cannot be read is none
+    is_matching = is_active
+    for number, line in enumerate(lines, 1):
+        where = f"{sanitize(path)} line {number}"
+        match = KEYWORD.fullmatch(line)
+        if match is None or match[1].startswith("#"):
+            continue
+        name, rest = match[1].lower(), match[2]
+        name = ALIASES.get(name, name)
+        values = [rest] if name in COMMANDS else list(_words(rest, where))
+        if not values or not rest:
+            raise PermanentError(f"{where}: {sanitize(match[1])} has no value", "check ~/.ssh/config")
+        if name == "host":
+            is_matching = is_active and _is_in(reading.host, values)
+        elif name == "match":
+            is_matching = _matches(reading, values, where) and is_active
+        elif name == "include":
+            for value in values:
+                for included in sorted(glob.glob(os.path.join(folder, os.path.expanduser(value)))):
+                    _read_file(reading, included, folder, is_checked=is_checked, is_active=is_matching, depth=depth + 1)
+        elif is_matching and name == "ignoreunknown":
+            reading.ignored += ",".join(values).lower().split(",")
+        elif name not in OPTIONS and not _is_in(name, reading.ignored):
+            raise PermanentError(f"{where}: unknown option {sanitize(match[1])}", "check ~/.ssh/config")
+        elif is_matching and name in OPTIONS:
+            reading.set(name, " ".join(values))
+
+
+def _ssh_hint() -> str:
+    """How to let ssh read the settings."""
+    return INSTALL_HINT if shutil.which("ssh") is None else HOME_HINT
+
+
+def _owners() -> set[int]:
+    """Users who may own a file of settings: root, this user, and the one who has become root with sudo."""
+    sudo = os.environ.get("SUDO_UID", "")
+    return {0, os.getuid(), *([int(sudo)] if sudo.isascii() and sudo.isdecimal() and len(sudo) < 11 else [])}
+
+
+def _words(text: str, where: str) -> Iterator[str]:
+    """The words of a line, without quotes and comment."""
+    position = 0
+    while position < len(text):
+        match = WORD.match(text, position)
+        if match is None:
+            raise PermanentError(f"{where}: a quote without its end", "check ~/.ssh/config")
+        if match[2] is not None:
+            return
+        word = match[1] if match[1] is not None else match[3]
+        yield re.sub(r'\\(["\\ ])', r"\1", word)
+        position = match.end()
+        while position < len(text) and text[position].isspace():
+            position += 1
+
+
+def _is_in(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a list of patterns with * and ?, and ! for exceptions, matches a name."""
+    found = False
+    for pattern in patterns:
+        literal = pattern.removeprefix("!").replace("[", "[[]")
+        if fnmatchcase(name, literal):
+            if pattern.startswith("!"):
+                return False
+            found = True
+    return found
+
+
+def _matches(reading: _Reading, words: list[str], where: str) -> bool:
+    """Whether the criteria of a Match line hold. Raises PermanentError for those that need ssh."""
+    names: dict[str, Callable[[], str]] = {
+        "host": lambda: reading.found.get("hostname", [reading.host])[0],
+        "originalhost": lambda: reading.host,
+        "user": lambda: reading.found.get("user", [getpass.getuser()])[0],
+        "localuser": getpass.getuser,
+        "tagged": lambda: reading.found.get("tag", [""])[0],
+    }
+    result = True
+    waiting = list(words)
+    while waiting:
+        word, equals, value = waiting.pop(0).partition("=")
+        is_negated, criterion = word.startswith("!"), word.removeprefix("!").lower()
+        if criterion == "all":
+            holds = True
+        elif criterion in names:
+            if not equals and not waiting:
+                raise PermanentError(f"{where}: Match {sanitize(criterion)} has no pattern", "check ~/.ssh/config")
+            patterns = value if equals else waiting.pop(0)
+            holds = _is_in(names[criterion](), patterns.split(","))
+        else:
+            raise PermanentError(f"{where}: Match {sanitize(criterion)}: only ssh itself can read this", _ssh_hint())
+        result = result and holds != is_negated
+    return result

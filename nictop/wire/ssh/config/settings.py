@@ -1,0 +1,291 @@
+"""What a connection needs of the options of a host, or a PermanentError that says why there is no connection."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from nictop.wire.errors import PermanentError, sanitize
+from nictop.wire.ssh.config.files import read_files
+from nictop.wire.ssh.config.openssh import Options, ask_ssh, ssh_program
+from nictop.wire.ssh.config.options import OFF, OPTIONS, REASONS
+from nictop.wire.ssh.host_keys import GLOBAL_FILES, USER_FILES, Policy
+from nictop.wire.ssh.names import UNSAFE_HOST, UNSAFE_USER
+
+TOKEN = re.compile(r"%(.)|\$\{([A-Za-z_]\w{0,99})\}", re.ASCII)
+HINT = "check ~/.ssh/config"
+FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
+MAX_CONNECT_SECONDS = 600
+MAX_DIGITS = 18
+BYTES = {"k": 2**10, "m": 2**20, "g": 2**30}
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+DEFAULT_RSA_BITS = 1024
+
+
+@dataclass(frozen=True)
+class SshSettings:
+    """Of one host. `options` has what else asyncssh needs, by the names of its arguments."""
+
+    host: str
+    port: int
+    username: str
+    options: dict[str, Any]
+    family: int = socket.AF_UNSPEC
+    local_addr: tuple[str, int] | None = None
+    proxy_command: tuple[str, ...] = ()
+    jumps: str = ""
+    """``[user@]host[:port]``, separated by commas."""
+    host_key_alias: str = ""
+    key_files: tuple[str, ...] = ()
+    """IdentityFile; (): those of every user."""
+    identities_only: bool = False
+    user_files: tuple[str, ...] = USER_FILES
+    """Of known host keys."""
+    global_files: tuple[str, ...] = GLOBAL_FILES
+    revoked_file: str = ""
+    is_hashed: bool = False
+    """Names of hosts are hashed in known_hosts."""
+    checks_address: bool = False
+    """CheckHostIP"""
+    min_rsa_bits: int = DEFAULT_RSA_BITS
+    strict: Policy | None = None
+    """What to do with an unknown key, if the options say so."""
+    is_batch: bool = False
+    """Nobody may be asked."""
+    connect_seconds: float | None = None
+    host_key_algorithms: tuple[str, ...] = ()
+    """(): those of nictop."""
+
+
+async def read_settings(host: str, user: str | None, port: int | None, config: Sequence[str] | None) -> SshSettings:
+    """The settings of a host. Raises PermanentError. asyncssh is imported already."""
+    check_names(host, user)
+    program = ssh_program(config)
+    options = await ask_ssh(program, host, user, port, config) if program else read_files(host, user, port, config)
+    return settings_from(host, options)
+
+
+def check_names(host: str, user: str | None) -> None:
+    """Raises PermanentError for names that a shell could execute."""
+    if UNSAFE_HOST.search(host):
+        raise PermanentError(f"host name {sanitize(host)!r} has characters of a shell", "ssh refuses it, too")
+    if user is not None and UNSAFE_USER.search(user):
+        raise PermanentError(f"user name {sanitize(user)!r} has characters of a shell", "ssh refuses it, too")
+
+
+def settings_from(host: str, options: Options) -> SshSettings:
+    """`options`: those that are set. Raises PermanentError."""
+    _check_refused(options)
+    first = {name: values[0] for name, values in options.items() if values}
+    name, user = first["hostname"], first["user"]
+    check_names(name, user)
+    port = _number("port", first["port"])
+    filled = _expander(host, first)
+    alias = first.get("hostkeyalias", "")
+    command, jumps = first.get("proxycommand", "none"), first.get("proxyjump", "none")
+    bind = first.get("bindaddress", "")
+    seconds = first.get("connecttimeout", "none")
+    return SshSettings(
+        name,
+        port,
+        user,
+        _asyncssh_options(options, first, filled),
+        family=FAMILIES.get(first.get("addressfamily", "any").lower(), socket.AF_UNSPEC),
+        local_addr=(bind, 0) if bind and bind != "none" else None,
+        proxy_command=_shell_words(filled("ProxyCommand", command)) if command.lower() != "none" else (),
+        jumps=jumps if jumps.lower() != "none" else "",
+        host_key_alias=alias if alias.lower() != "none" else "",
+        key_files=_files(options, "identityfile", filled),
+        identities_only=first.get("identitiesonly") in ("yes", "true"),
+        user_files=_known_hosts(first, "userknownhostsfile", USER_FILES, filled),
+        global_files=_known_hosts(first, "globalknownhostsfile", GLOBAL_FILES, filled),
+        revoked_file=_revoked_file(first, filled),
+        is_hashed=_is_on(first, "hashknownhosts"),
+        checks_address=_is_on(first, "checkhostip") and command == jumps == "none" and not alias,
+        min_rsa_bits=_number("requiredrsasize", first.get("requiredrsasize", str(DEFAULT_RSA_BITS))),
+        strict=_policy(first.get("stricthostkeychecking", "").lower()),
+        is_batch=_is_on(first, "batchmode"),
+        connect_seconds=None
+        if seconds in ("none", "0")
+        else min(_number("connecttimeout", seconds, SECONDS), MAX_CONNECT_SECONDS),
+        host_key_algorithms=tuple(_supported("hostkeyalgorithms", first)),
+    )
+
+
+def _check_refused(options: Options) -> None:
+    for name, values in options.items():
+        handling = OPTIONS.get(name)
+        if handling is None:
+            raise PermanentError(f"{sanitize(name)} in the settings of ssh is not known to nictop", HINT)
+        if handling == "refused" and any(value.lower() not in OFF for value in values):
+            raise PermanentError(f"{sanitize(name)} is set: {REASONS[name]}", HINT)
+
+
+def _policy(text: str) -> Policy | None:
+    """ssh accepts unknown keys with ``no``, and changed ones; nictop asks as ever."""
+    table: dict[str, Policy] = {"yes": "refuse", "true": "refuse", "accept-new": "accept-new"}
+    return table.get(text)
+
+
+def _is_on(first: Mapping[str, str], name: str) -> bool:
+    return first.get(name, "no").lower() in ("yes", "true")
+
+
+def _is_off(first: Mapping[str, str], name: str) -> bool:
+    return first.get(name, "yes").lower() in ("no", "false")
+
+
+def _number(name: str, text: str, units: Mapping[str, int] = MappingProxyType({})) -> int:
+    """A number, with a unit behind it if there are any. ssh itself prints numbers only."""
+    factor = units.get(text[-1:].lower(), 0)
+    digits = text[:-1] if factor else text
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > MAX_DIGITS:
+        raise PermanentError(f"{name}: {sanitize(text)!r} is not a number", HINT)
+    return int(digits) * (factor or 1)
+
+
+# ------------------------------------------------------------------------------------------------------------ files
+
+
+def _files(options: Options, name: str, filled: Callable[[str, str], str]) -> tuple[str, ...]:
+    return tuple(filled(name, value) for value in options.get(name, ()) if value.lower() != "none")
+
+
+def _known_hosts(
+    first: Mapping[str, str], name: str, default: tuple[str, ...], filled: Callable[[str, str], str]
+) -> tuple[str, ...]:
+    """ssh separates the names by blanks, and prints names that have some in the same way."""
+    if name not in first:
+        return default
+    if first[name].lower() == "none":
+        return ()
+    files = tuple(filled(name, word) for word in first[name].split())
+    for file in files:
+        if file.lower() != "none" and not os.path.isabs(os.path.expanduser(file)):
+            raise PermanentError(
+                f"{name}: {sanitize(file)} is relative, or a part of a name with blanks",
+                "give absolute names without blanks",
+            )
+    return files
+
+
+def _revoked_file(first: Mapping[str, str], filled: Callable[[str, str], str]) -> str:
+    file = first.get("revokedhostkeys", "none")
+    return os.path.expanduser(filled("RevokedHostKeys", file)) if file.lower() != "none" else ""
+
+
+def _expander(host: str, first: Mapping[str, str]) -> Callable[[str, str], str]:
+    """Replaces the tokens of ssh_config(5), TOKENS, and ``${VARIABLE}``."""
+    local, name, port, user = socket.gethostname(), first["hostname"], first["port"], first["user"]
+    jumps = first.get("proxyjump", "")
+    tokens = {
+        "%": "%", "d": os.path.expanduser("~"), "h": name, "i": str(os.getuid()), "j": jumps,
+        "k": first.get("hostkeyalias", host), "L": local.partition(".")[0], "l": local, "n": host, "p": port,
+        "r": user, "u": getpass.getuser(),
+    }  # fmt: skip
+    hashed = "".join((local, name, port, user, jumps))
+    tokens["C"] = hashlib.sha1(hashed.encode("utf-8", "surrogateescape")).hexdigest()
+
+    def filled(option: str, text: str) -> str:
+        def value(match: re.Match[str]) -> str:
+            found = tokens.get(match[1]) if match[1] is not None else os.environ.get(match[2])
+            if found is None:
+                raise PermanentError(f"{option}: {sanitize(match[0])} cannot be replaced", HINT)
+            return found
+
+        return TOKEN.sub(value, text)
+
+    return filled
+
+
+def _shell_words(command: str) -> tuple[str, ...]:
+    """ssh gives the command to the shell of the user."""
+    return (os.environ.get("SHELL") or "/bin/sh", "-c", f"exec {command}")
+
+
+# --------------------------------------------------------------------------------------------------------- asyncssh
+
+
+def _asyncssh_options(options: Options, first: Mapping[str, str], filled: Callable[[str, str], str]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "public_key_auth": not _is_off(first, "pubkeyauthentication"),
+        "password_auth": not _is_off(first, "passwordauthentication"),
+        "kbdint_auth": not _is_off(first, "kbdinteractiveauthentication"),
+        "gss_kex": False,
+        "gss_auth": False,
+        "client_certs": _files(options, "certificatefile", filled),
+    }
+    for name, argument in (
+        ("ciphers", "encryption_algs"),
+        ("kexalgorithms", "kex_algs"),
+        ("macs", "mac_algs"),
+        ("casignaturealgorithms", "signature_algs"),
+    ):
+        if name in first:
+            found[argument] = _supported(name, first)
+    if "pubkeyacceptedalgorithms" in first:  # asyncssh has one list for both
+        accepted, signed = _supported("pubkeyacceptedalgorithms", first), found.get("signature_algs")
+        found["signature_algs"] = [one for one in accepted if signed is None or one in signed]
+    if "preferredauthentications" in first:
+        found["preferred_auth"] = first["preferredauthentications"].split(",")
+    agent = _agent_path(first, filled)
+    if agent is not None:
+        found["agent_path"] = agent
+    size, _, seconds = first.get("rekeylimit", "").partition(" ")
+    for argument, text, units in (("rekey_bytes", size, BYTES), ("rekey_seconds", seconds, SECONDS)):
+        if text not in ("", "0", "none", "default"):
+            found[argument] = _number("rekeylimit", text, units)
+    return found
+
+
+def _agent_path(first: Mapping[str, str], filled: Callable[[str, str], str]) -> str | None:
+    """IdentityAgent: a path, "" for none, None for the default. ``SSH_AUTH_SOCK`` and ``$NAME`` are variables."""
+    text = first.get("identityagent", "")
+    if text in ("", "SSH_AUTH_SOCK"):
+        return None
+    if text.lower() == "none":
+        return ""
+    if text.startswith("$") and not text.startswith("${"):
+        return os.environ.get(text[1:], "")
+    return os.path.expanduser(filled("IdentityAgent", text))
+
+
+def _supported(name: str, first: Mapping[str, str]) -> list[str]:
+    """Those of a list of algorithms that asyncssh has, in its order; [] if the option is not set. Raises PermanentError
+    if there is none."""
+    if name not in first:
+        return []
+    if first[name][:1] in ("+", "-", "^") or any(mark in first[name] for mark in "*?!"):
+        raise PermanentError(f"{name}: only ssh itself knows the default that {sanitize(first[name])} changes", HINT)
+    known = _known_algorithms(name)
+    found = [one for one in first[name].split(",") if one in known]
+    if not found:
+        raise PermanentError(
+            f"{name}: nictop supports none of {sanitize(first[name])}",
+            f"it supports {sanitize(','.join(sorted(known)))}",
+        )
+    return found
+
+
+def _known_algorithms(name: str) -> set[str]:
+    from asyncssh.encryption import get_encryption_algs
+    from asyncssh.kex import get_kex_algs
+    from asyncssh.mac import get_mac_algs
+    from asyncssh.public_key import get_certificate_algs, get_public_key_algs
+
+    tables: dict[str, Callable[[], Sequence[bytes]]] = {
+        "ciphers": get_encryption_algs,
+        "kexalgorithms": get_kex_algs,
+        "macs": get_mac_algs,
+        "casignaturealgorithms": get_public_key_algs,
+        "pubkeyacceptedalgorithms": get_public_key_algs,
+        "hostkeyalgorithms": lambda: [*get_public_key_algs(), *get_certificate_algs()],
+    }
+    return {algorithm.decode("ascii") for algorithm in tables[name]()}
