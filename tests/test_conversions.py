@@ -111,6 +111,8 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.wire.ssh.receive_limit.ReceiveLimit._pass_piece": NUMBER,
     "nictop.wire.ssh.receive_limit.ReceiveLimit.delivered": NUMBER,
     "nictop.wire.ssh.tcp.open_socket": NUMBER,
+    "nictop.wire.ssh.config.files._owners": CHECKED,
+    "nictop.wire.ssh.config.settings._number": CHECKED,
 }
 """Function → why what it converts is short."""
 PATTERNS: dict[str, str] = {
