@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import has_platform
 from nictop.model.text.words import is_esxi
 from nictop.probe.records import NOT_OFFERED_BY_ESXI
 from nictop.rules.cpu_limit import TooLong, limited
@@ -229,6 +229,8 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     """Worst first, then by host, family and subject."""
     skipped: tuple[Skipped, ...]
+    hosts: tuple[str, ...] = ()
+    """Names of the hosts for which the rules were evaluated."""
 
 
 def diagnose(hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None) -> Diagnosis:
@@ -267,9 +269,5 @@ def diagnosis_steps(
     ]
     order = {rule.name: number for number, rule in enumerate(chosen)}
     remaining.sort(key=lambda one: (SEVERITIES.index(one.severity), one.host, order[one.rule], one.subject))
-    return Diagnosis(tuple(dict.fromkeys(remaining)), tuple(dict.fromkeys(skipped)))
-
-
-def has_platform(snapshot: Snapshot) -> bool:
-    """Rules can be evaluated: the first part of an inventory has only links, not the platform."""
-    return snapshot.inventory is not None and "platform" not in snapshot.inventory.pending
+    names = tuple(host.name for host in known)
+    return Diagnosis(tuple(dict.fromkeys(remaining)), tuple(dict.fromkeys(skipped)), names)

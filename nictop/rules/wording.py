@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nictop.model.facts import Tone, clean, width
+from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import cut_word
 from nictop.model.text.words import NOT_READ_YET, count_noun
@@ -120,10 +121,30 @@ def severity_counts_text(findings: Iterable[Finding]) -> str:
     return " · ".join(parts)
 
 
-def checks_text(diagnosis: Diagnosis) -> str:
-    """``98 checks``, ``95 of 98 checks ran, 3 skipped``"""
+def checks_text(diagnosis: Diagnosis, unread: Sequence[str] = ()) -> str:
+    """``98 checks``, ``95 of 98 checks ran, 3 skipped``; ``vm2: 95 of 98 checks ran, 3 skipped`` where other hosts,
+    `unread`, are not checked; ``95 of 98 checks ran, 3 skipped on vm2`` where all of them ran on other hosts."""
     number, skipped = len(RULES), len({one.rule for one in diagnosis.skipped})
-    return f"{number - skipped} of {number} checks ran, {skipped} skipped" if skipped else f"{number} checks"
+    whose = f"{_names(diagnosis.hosts)}: " if unread and diagnosis.hosts else ""
+    if not skipped:
+        return f"{whose}{number} checks"
+    return f"{whose}{number - skipped} of {number} checks ran, {skipped} skipped{_skipped_where(diagnosis)}"
+
+
+def _skipped_where(diagnosis: Diagnosis) -> str:
+    """`` on vm2``; "": on all hosts, or it is not known where."""
+    places = {one.host for one in diagnosis.skipped}
+    hosts = [name for name in diagnosis.hosts if name in places]
+    is_everywhere = len(hosts) == len(diagnosis.hosts) or not places <= {*hosts}
+    return "" if is_everywhere else f" on {_names(hosts)}"
+
+
+def is_checked(diagnosis: Diagnosis | None, snapshot: Snapshot) -> bool:
+    """The diagnosis is about this host, and rests on all of its sources: none is still being read, now or then."""
+    if diagnosis is None or snapshot.inventory is None or snapshot.inventory.pending:
+        return False
+    skipped = [one for one in diagnosis.skipped if one.host == snapshot.host]
+    return snapshot.host in diagnosis.hosts and has_read_all(skipped)
 
 
 def all_clear(
@@ -135,7 +156,7 @@ def all_clear(
     missing = missing_sources(diagnosis) if named and not diagnosis.findings else ()
     more = f" and {len(missing) - MAX_MISSING_SOURCES} more" if len(missing) > MAX_MISSING_SOURCES else ""
     sources = f": {', '.join(missing[:MAX_MISSING_SOURCES])}{more}" if missing else ""
-    return f"{verdict} ({checks_text(diagnosis)}{sources})", tone
+    return f"{verdict} ({checks_text(diagnosis, unread)}{sources})", tone
 
 
 def missing_sources(diagnosis: Diagnosis) -> tuple[str, ...]:

@@ -162,7 +162,8 @@ class FramedScreen(NictopScreen, Screen[None]):
         line, nictop = self.query_one(FindingsPanel), self.nictop
         if line.display and nictop.hosts.by_name:
             notice = nictop.hosts.session.notice(nictop.now(), nictop.hosts.interval)
-            content = (nictop.display.diagnosis, notice, nictop.hosts.several, nictop.hosts.unread)
+            diagnosis = nictop.display.diagnosis
+            content = (diagnosis, notice, nictop.hosts.several, nictop.hosts.unread(diagnosis))
             if content != self._findings_shown:
                 self._findings_shown = content
                 line.show(content[0], notice=notice, several_hosts=content[2], unread=content[3])
