@@ -20,7 +20,7 @@ from nictop.rules.finding import SEVERITIES, Cause, Finding, Severity, Skipped
 from nictop.rules.fixes.odd_names import without_odd_names
 from nictop.rules.fixes.profile_notes import with_profile_notes
 from nictop.rules.host import HostFacts
-from nictop.rules.sources import Missing, missing_sources, reason_text
+from nictop.rules.sources import Missing, is_retried, missing_sources, reason_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # in typing since Python 3.11
@@ -206,7 +206,9 @@ def _skipped(rule: Rule, host: HostFacts, gaps: Iterable[tuple[str, Missing]]) -
         for subject, why in places:
             if why.detail != NOT_OFFERED_BY_ESXI:
                 cause: Cause = "rights" if why.reason == "needs_root" else "no_answer"
-                yield Skipped(rule.name, host.name, subject, reason_text(source, why), cause)
+                yield Skipped(
+                    rule.name, host.name, subject, reason_text(source, why), cause, is_retried(host.inventory, why)
+                )
 
 
 def _hidden(host: HostFacts, subjects: Iterable[str]) -> set[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from nictop.model.facts import clean, width
 from nictop.model.text.glyphs import ASCII
-from nictop.rules import RULES, Diagnosis, Fix, Skipped
+from nictop.probe.records import Unreadable
+from nictop.rules import RULES, Diagnosis, Fix, HostFacts, Skipped, diagnose
 from nictop.rules.fixes.commands import Command, command, stored_line
 from nictop.rules.wording import (
     all_clear,
@@ -108,6 +110,21 @@ def test_the_number_of_checks_names_the_hosts_it_is_about() -> None:
     assert checks_text(both) == f"{number - 1} of {number} checks ran, 1 skipped on vm2"
     everywhere = Diagnosis((), (*of_vm2, Skipped("a_rule", "vm1", "", "needs root")), ("vm1", "vm2"))
     assert checks_text(everywhere) == f"{number - 1} of {number} checks ran, 1 skipped"
+
+
+def test_what_failed_is_read_again_and_that_is_said_of_live_hosts() -> None:
+    late = replace(inventory(), unreadable={"networkmanager": Unreadable("failed", "NetworkManager did not answer")})
+    found = diagnose([HostFacts(snapshot_of(late, host="vm2"))])
+    retried = Diagnosis((), tuple(one for one in found.skipped if one.reason.startswith("NetworkManager")), ("vm2",))
+    assert retried.skipped and all(one.is_retried for one in retried.skipped)
+    assert all_clear(retried, live=True)[0].startswith("· No problems found so far (")
+    assert all_clear(retried, live=True)[0].endswith(" skipped, retry follows: NetworkManager)")
+    assert passed_texts(retried, live=True)[-1].endswith("(NetworkManager did not answer); retry follows")
+    assert "so far" not in all_clear(retried)[0] and "retry" not in all_clear(retried)[0]
+    hidden = replace(late, unreadable={"networkmanager": Unreadable("needs_root")})
+    assert not any(one.is_retried for one in diagnose([HostFacts(snapshot_of(hidden))]).skipped)
+    waiting = diagnose([HostFacts(snapshot_of(without_managers(inventory())))])
+    assert not any(one.is_retried for one in waiting.skipped), "it is being read, and not again"
 
 
 def test_a_host_is_checked_when_its_checks_rest_on_all_of_its_inventory() -> None:

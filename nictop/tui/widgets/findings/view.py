@@ -392,7 +392,7 @@ class FindingsView(WhileOpen, Container):
             return [*self.waiting(cells)]
         if self.query_one(FilterLine).value:
             return []
-        texts = passed_texts(self._diagnosis, self._unread)
+        texts = passed_texts(self._diagnosis, self._unread, live=True)
         return [((f" {part}", ""),) for text in texts for part in wrap(self.glyphs.text(text), cells - 2)]
 
     def on_finding_list_chosen(self) -> None:
