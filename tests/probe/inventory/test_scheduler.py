@@ -167,7 +167,7 @@ def test_a_failed_source_is_read_again_soon_on_a_slow_host_too() -> None:
         select.poll(),
         send=lambda *_: None,
         send_trouble=lambda _: None,
-        handle_inventory=lambda *_: targets,  # type: ignore[arg-type,return-value]
+        handle_inventory=lambda *_: targets,  # type: ignore[arg-type]
         prepare=lambda: None,
     )
     waited = []

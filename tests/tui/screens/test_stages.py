@@ -53,7 +53,7 @@ def sentences(screen: Screen) -> set[str]:
     """Parts of the drawn rows that exclude something."""
     found = set()
     for row in screen.drawn():
-        for part in re.split(r"[│╭╮╰╯]| {3,}", row):
+        for part in re.split(r"[│╭╮╰╯▌]| {3,}", row):
             text = " ".join(part.split())
             if CLAIM.search(text):
                 found.add(text)
@@ -73,6 +73,10 @@ async def shown(screen: Screen, *, has_links: bool) -> set[str]:
     found: set[str] = set()
 
     async def note() -> None:
+        """Notices are over what the views say: they are read apart from these."""
+        await screen.settle()
+        found.update(one.message for one in screen.app._notifications if CLAIM.search(one.message))
+        screen.app.clear_notifications()
         await screen.settle()
         found.update(sentences(screen))
 
@@ -165,3 +169,19 @@ def _findings_cell(screen: Screen, name: str) -> str:
     end = drawn[header].index("FINDINGS") + len("FINDINGS")
     row = next(row for row in drawn[header:] if f" {name} " in row)
     return row[:end].split()[-1]
+
+
+@pytest.mark.parametrize("key", ["e", "f", "y"])
+async def test_keys_say_why_they_do_nothing_before_the_interfaces_are_read(key: str) -> None:
+    name, *_ = recorded_hosts()
+    async with screen_with_hosts(name, size=SIZE) as (screen, hosts):
+        for stage in STAGES[: STAGES.index("links")]:
+            hosts[name].send(*items_of(name)[stage])
+            await wait_until(screen, lambda: hosts[name].is_drained)
+            await wait_until(screen, lambda: not screen.nictop.hosts.pending)
+            screen.app.clear_notifications()
+            for view in ("1", "2", "4"):
+                await screen.press(view, key)
+                await screen.settle()
+                told = [one.message for one in screen.app._notifications]
+                assert told and all(f"{name}: interfaces are not read yet" in one for one in told)
