@@ -5,10 +5,10 @@
 │ Rolls back in 23 s unless you keep it  ██████████████░░░░░     │
 │ ✓ Finding resolved                                             │
 │                                                                │
-│ [ Keep ] [ Undo now ] [ Hide ]                                 │
-╰ Tab Next · Enter Confirm · Esc Hide (f: reopen) ───────────────╯
+│ [ Keep ] [ Undo now ] [▸Hide ]                                 │
+╰ Tab Next · Enter Hide · Esc Hide (f: reopen) ──────────────────╯
 
-Where changes are not allowed, the plan is all that is shown. At the plan Cancel is chosen, afterwards no button: a
+Where changes are not allowed, the plan is all that is shown. At the plan Cancel is chosen, afterwards Hide or Close: a
 doubled or held Enter cannot apply and keep. What may disconnect the host is applied by the word yes alone.
 """
 
@@ -46,6 +46,7 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = COPY_KEYS
     is_tall = True
+    field_enter = "Continue"
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,12 +89,12 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
     @property
     def key_hints(self) -> str:
         progress = self.nictop.changes.progress
-        keys, copy = "Tab Next · Enter Confirm · Esc", f" · {shown_key(self.app, 'copy')} Copy"
+        copy = f"{shown_key(self.app, 'copy')} Copy"
         if progress is None or progress.stage == "ended":
-            return f"{keys} Close{copy}"
+            return self.hints("Esc Close", copy)
         if _is_undecided(progress):
-            return f"{keys} {'Cancel' if self._is_allowed else 'Close'}{copy}"
-        return f"{keys} Hide ({shown_key(self.app, 'fix')}: reopen)"
+            return self.hints(f"Esc {'Cancel' if self._is_allowed else 'Close'}", copy)
+        return self.hints(f"Esc Hide ({shown_key(self.app, 'fix')}: reopen)")
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         found = self._shown
@@ -108,9 +109,9 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         progress = self.nictop.changes.progress
         if progress is not None:
             stage = (progress.stage, progress.decision, self._asks_twice)
-            safest = "cancel" if self._is_allowed else "copy"
-            chosen = safest if stage == ("prepared", "", False) else ""
-            row.show(tuple(self._buttons(progress)), stage=stage, chosen=chosen)
+            is_plan = stage == ("prepared", "", False)
+            safest = "copy" if is_plan and not self._is_allowed else "cancel"
+            row.show(tuple(self._buttons(progress)), stage=stage, chosen=safest)
 
     def _buttons(self, progress: ChangeProgress) -> Iterable[Button]:
         cancel = Button("cancel", "Cancel")
