@@ -138,4 +138,4 @@ class SetUpScreen(NictopScreen, Dialog[None]):
 
     def action_copy(self) -> None:
         if isinstance(self._job, ChangeJob):
-            self.nictop.copy_lines(self._job.fix.commands, [f"Run on {self._place.host.name}"])
+            self.nictop.copy_commands(self._place.host.name, self._job.fix.commands)

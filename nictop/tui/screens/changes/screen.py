@@ -101,7 +101,8 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         if found is None:
             return ()
         session = self.nictop.hosts.by_name.get(found[0].host)
-        page = ChangePage(*found, cells, glyphs=self.glyphs, is_allowed=self._is_allowed)
+        began = self.nictop.changes.step_began
+        page = ChangePage(*found, cells, glyphs=self.glyphs, is_allowed=self._is_allowed, began=began)
         snapshot = session.snapshot if session is not None else None
         return page.lines(monotonic(), snapshot, asks_twice=self._asks_twice)
 
@@ -204,7 +205,7 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
     def action_copy(self) -> None:
         found = self._shown
         if found is not None:
-            self.nictop.copy_lines(commands_of(found[1]), [f"Run on {found[0].host}"])
+            self.nictop.copy_commands(found[0].host, commands_of(found[1]))
 
     def action_cancel(self) -> None:
         """Before it is applied: do not apply it; afterwards: close the dialog, the change continues."""

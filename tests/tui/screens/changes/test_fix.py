@@ -92,6 +92,9 @@ async def test_without_allow_changes_f_shows_the_whole_plan(size: tuple[int, int
         assert str(JUMBO.commands[0]) in dialog_text(screen), "at once, to be copied while the host reads its values"
         await screen.press("y")
         assert screen.app.clipboard == "\n".join(step_texts(JUMBO.commands))
+        assert any(str(JUMBO.commands[0]) in one.message for one in screen.app._notifications), (
+            "it names what it copied"
+        )
         await wait_until(screen, lambda: any(one.change for one in screen.source.requests))
         request = next(one.change for one in screen.source.requests if one.change)
         plan = (jumbo_plan(request.actions[0]),)
