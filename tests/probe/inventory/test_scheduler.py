@@ -11,8 +11,8 @@ from nictop.probe.inventory.scheduler import (
     RESCAN_SECONDS,
     RESCAN_SECONDS_WITHOUT_EVENTS,
     Debouncer,
-    UnreadChange,
     InventoryScheduler,
+    UnreadChange,
     rescan_interval,
 )
 
