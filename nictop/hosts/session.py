@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from nictop.hosts.specification import LOCAL, RECORDED, Host
 from nictop.hosts.start import StartSteps
 from nictop.model.history import History
-from nictop.model.snapshot import BEFORE_CHANGE, Snapshot, advance, watchable_links, with_state
+from nictop.model.snapshot import BEFORE_CHANGE, Snapshot, advance, has_platform, watchable_links, with_state
 from nictop.model.text import units
 from nictop.model.time_axis import LocalClock
 from nictop.model.window import RatesWindow
@@ -232,6 +232,11 @@ class HostSession:
     def has_readings(self) -> bool:
         """Inventory and counters were received."""
         return self.snapshot.inventory is not None and self.snapshot.counters is not None
+
+    @property
+    def is_readable(self) -> bool:
+        """It is reached, and as much of it is read as the rules need."""
+        return not self.is_unreachable and self.has_readings and has_platform(self.snapshot)
 
     def age(self, now: float) -> float | None:
         """Seconds since its newest line; None: none was received."""

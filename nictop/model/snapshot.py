@@ -132,6 +132,12 @@ def watchable_links(links: Iterable[Link]) -> tuple[int, ...]:
     return tuple(sorted(link.ifindex for link in links if link.device is not None))[:MAX_WATCHED_LINKS]
 
 
+def has_platform(snapshot: Snapshot) -> bool:
+    """Rules can be evaluated, and links be compared with those of other hosts: the first part of an inventory has only
+    links, not the platform, settings and forwarding tables that say what they are connected to."""
+    return snapshot.inventory is not None and "platform" not in snapshot.inventory.pending
+
+
 def with_state(snapshot: Snapshot, state: State, message: str) -> Snapshot:
     """The same snapshot with another connection state; its values stay on the screen while a host is lost."""
     return replace(snapshot, state=state, message=message)

@@ -7,7 +7,7 @@ Texts are raw: names from a host are unchanged in them, and are cleaned where th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from nictop.rules.fixes.commands import Step
@@ -99,3 +99,5 @@ class Skipped:
     reason: str
     """``kernel messages (/dev/kmsg): needs root``, ``driver counters not watched``"""
     cause: Cause = "no_answer"
+    is_retried: bool = field(default=False, compare=False)
+    """Its source failed: the probe reads it again by itself, soon and then less often."""

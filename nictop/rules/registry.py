@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import has_platform
 from nictop.model.text.words import is_esxi
 from nictop.probe.records import NOT_OFFERED_BY_ESXI
 from nictop.rules.cpu_limit import TooLong, limited
@@ -20,7 +20,7 @@ from nictop.rules.finding import SEVERITIES, Cause, Finding, Severity, Skipped
 from nictop.rules.fixes.odd_names import without_odd_names
 from nictop.rules.fixes.profile_notes import with_profile_notes
 from nictop.rules.host import HostFacts
-from nictop.rules.sources import Missing, missing_sources, reason_text
+from nictop.rules.sources import Missing, is_retried, missing_sources, reason_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # in typing since Python 3.11
@@ -206,7 +206,9 @@ def _skipped(rule: Rule, host: HostFacts, gaps: Iterable[tuple[str, Missing]]) -
         for subject, why in places:
             if why.detail != NOT_OFFERED_BY_ESXI:
                 cause: Cause = "rights" if why.reason == "needs_root" else "no_answer"
-                yield Skipped(rule.name, host.name, subject, reason_text(source, why), cause)
+                yield Skipped(
+                    rule.name, host.name, subject, reason_text(source, why), cause, is_retried(host.inventory, why)
+                )
 
 
 def _hidden(host: HostFacts, subjects: Iterable[str]) -> set[tuple[str, str]]:
@@ -229,6 +231,8 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     """Worst first, then by host, family and subject."""
     skipped: tuple[Skipped, ...]
+    hosts: tuple[str, ...] = ()
+    """Names of the hosts for which the rules were evaluated."""
 
 
 def diagnose(hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None) -> Diagnosis:
@@ -267,9 +271,5 @@ def diagnosis_steps(
     ]
     order = {rule.name: number for number, rule in enumerate(chosen)}
     remaining.sort(key=lambda one: (SEVERITIES.index(one.severity), one.host, order[one.rule], one.subject))
-    return Diagnosis(tuple(dict.fromkeys(remaining)), tuple(dict.fromkeys(skipped)))
-
-
-def has_platform(snapshot: Snapshot) -> bool:
-    """Rules can be evaluated: the first part of an inventory has only links, not the platform."""
-    return snapshot.inventory is not None and "platform" not in snapshot.inventory.pending
+    names = tuple(host.name for host in known)
+    return Diagnosis(tuple(dict.fromkeys(remaining)), tuple(dict.fromkeys(skipped)), names)

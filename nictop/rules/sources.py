@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from nictop.model.facts import absence_reason
-from nictop.probe.records import Inventory, Unreadable
+from nictop.model.text.words import NOT_READ_YET
+from nictop.probe.records import NOT_OFFERED_BY_ESXI, Inventory, Unreadable
 from nictop.rules.host import HostFacts, link_driver, once_per_host
 
 SOURCES: dict[str, str] = {
@@ -102,6 +103,13 @@ def _missing(source: str, host: HostFacts, drivers: tuple[str, ...]) -> Iterator
 def reason_text(source: str, why: Unreadable) -> str:
     """``NetworkManager (D-Bus): not readable (its process 812 is stopped)``"""
     return f"{SOURCES[source.partition('.')[0]]}: {absence_reason(why, None)}"
+
+
+def is_retried(inventory: Inventory, why: Unreadable) -> bool:
+    """The probe takes an inventory again soon because of this source (`probe.counters.targets.is_incomplete`)."""
+    manager = inventory.networkmanager
+    sources = [*inventory.unreadable.values(), *(manager.unreadable.values() if manager is not None else ())]
+    return why.reason == "failed" and why.detail not in (NOT_READ_YET, NOT_OFFERED_BY_ESXI) and why in sources
 
 
 def _of_host(area: str, host: HostFacts) -> Unreadable | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nictop.model.facts import Tone, clean, width
+from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import cut_word
 from nictop.model.text.words import NOT_READ_YET, count_noun
@@ -35,6 +36,8 @@ SEVERITY_LABELS: dict[Severity, SeverityLabel] = {
 CLEAR = "No problems found"
 MAX_UNREAD_NAMES, MAX_MISSING_SOURCES = 3, 2
 """Names in one line."""
+RETRY_FOLLOWS = "retry follows"
+"""Of sources that failed: the probe reads them again after some seconds, and less and less often."""
 SKIPPED_LABEL = "skipped"
 """Label of a check that could not be made."""
 
@@ -120,22 +123,53 @@ def severity_counts_text(findings: Iterable[Finding]) -> str:
     return " · ".join(parts)
 
 
-def checks_text(diagnosis: Diagnosis) -> str:
-    """``98 checks``, ``95 of 98 checks ran, 3 skipped``"""
+def checks_text(diagnosis: Diagnosis, unread: Sequence[str] = ()) -> str:
+    """``98 checks``, ``95 of 98 checks ran, 3 skipped``; ``vm2: 95 of 98 checks ran, 3 skipped`` where other hosts,
+    `unread`, are not checked; ``95 of 98 checks ran, 3 skipped on vm2`` where all of them ran on other hosts."""
     number, skipped = len(RULES), len({one.rule for one in diagnosis.skipped})
-    return f"{number - skipped} of {number} checks ran, {skipped} skipped" if skipped else f"{number} checks"
+    whose = f"{_names(diagnosis.hosts)}: " if unread and diagnosis.hosts else ""
+    if not skipped:
+        return f"{whose}{number} checks"
+    return f"{whose}{number - skipped} of {number} checks ran, {skipped} skipped{_skipped_where(diagnosis)}"
+
+
+def _skipped_where(diagnosis: Diagnosis) -> str:
+    """`` on vm2``; "": on all hosts, or it is not known where."""
+    places = {one.host for one in diagnosis.skipped}
+    hosts = [name for name in diagnosis.hosts if name in places]
+    is_everywhere = len(hosts) == len(diagnosis.hosts) or not places <= {*hosts}
+    return "" if is_everywhere else f" on {_names(hosts)}"
+
+
+def is_checked(diagnosis: Diagnosis | None, snapshot: Snapshot) -> bool:
+    """The diagnosis is about this host, and rests on all of its sources: none is still being read, now or then."""
+    if diagnosis is None or snapshot.inventory is None or snapshot.inventory.pending:
+        return False
+    skipped = [one for one in diagnosis.skipped if one.host == snapshot.host]
+    return snapshot.host in diagnosis.hosts and has_read_all(skipped)
 
 
 def all_clear(
-    diagnosis: Diagnosis, *, unread: Sequence[str] = (), named: bool = True, glyphs: Glyphs = UNICODE
+    diagnosis: Diagnosis,
+    *,
+    unread: Sequence[str] = (),
+    named: bool = True,
+    live: bool = False,
+    glyphs: Glyphs = UNICODE,
 ) -> tuple[str, Tone]:
     """`verdict_text` and what it rests on: ``· No problems found (95 of 98 checks ran, 3 skipped: kernel messages)``.
-    `named`: with the sources that were missing."""
-    verdict, tone = verdict_text(diagnosis, unread=unread, glyphs=glyphs)
+    `named`: with the sources that were missing. `live`: those that failed are read again by themselves."""
+    verdict, tone = verdict_text(diagnosis, unread=unread, live=live, glyphs=glyphs)
     missing = missing_sources(diagnosis) if named and not diagnosis.findings else ()
     more = f" and {len(missing) - MAX_MISSING_SOURCES} more" if len(missing) > MAX_MISSING_SOURCES else ""
     sources = f": {', '.join(missing[:MAX_MISSING_SOURCES])}{more}" if missing else ""
-    return f"{verdict} ({checks_text(diagnosis)}{sources})", tone
+    retry = f", {RETRY_FOLLOWS}" if live and is_any_retried(diagnosis) else ""
+    return f"{verdict} ({checks_text(diagnosis, unread)}{retry}{sources})", tone
+
+
+def is_any_retried(diagnosis: Diagnosis) -> bool:
+    """Checks were skipped because of a source that is read again by itself."""
+    return any(one.is_retried for one in diagnosis.skipped)
 
 
 def missing_sources(diagnosis: Diagnosis) -> tuple[str, ...]:
@@ -144,29 +178,35 @@ def missing_sources(diagnosis: Diagnosis) -> tuple[str, ...]:
     return tuple(name for name, _ in counts.most_common())
 
 
-def verdict_text(diagnosis: Diagnosis, *, unread: Sequence[str] = (), glyphs: Glyphs = UNICODE) -> tuple[str, Tone]:
+def verdict_text(
+    diagnosis: Diagnosis, *, unread: Sequence[str] = (), live: bool = False, glyphs: Glyphs = UNICODE
+) -> tuple[str, Tone]:
     """(text, tone): ``2 warnings``, ``✓ No problems found``. Without a tick, as a warning, what may have missed some:
-    ``· No problems found so far``: sources are still being read; ``· No problems found; not read: vm2``. `unread`:
-    names of hosts that are not checked."""
+    ``· No problems found so far``: sources are still being read, or (`live`) read again; ``· No problems found; not
+    read: vm2``. `unread`: names of hosts that are not checked."""
     found = severity_counts_text(diagnosis.findings)
     if found:
         return found, "normal"
     if not diagnosis.skipped and not unread:
         return f"{glyphs.passed} {CLEAR}", "good"
-    so_far = "" if has_read_all(diagnosis.skipped) else " so far"
+    is_waiting = not has_read_all(diagnosis.skipped) or (live and is_any_retried(diagnosis))
+    so_far = " so far" if is_waiting else ""
     hosts = f"; not read: {_names(unread)}" if unread else ""
     return f"{glyphs.note} {CLEAR}{so_far}{hosts}", "warn"
 
 
-def passed_texts(diagnosis: Diagnosis, unread: Sequence[str] = ()) -> list[str]:
+def passed_texts(diagnosis: Diagnosis, unread: Sequence[str] = (), *, live: bool = False) -> list[str]:
     """Sentences about a diagnosis without findings: which checks passed, why others did not run, and the hosts of
-    `unread`, about which nothing is known."""
+    `unread`, about which nothing is known. `live`: what failed is read again."""
     texts = ["All checks that ran passed. Press o for skipped checks." if diagnosis.skipped else "All checks passed."]
     if unread and not diagnosis.skipped:
         texts = ["All checks of the hosts that were read passed."]
     if unread:
         texts.append(f"Not read, so not checked: {_names(unread)}.")
-    return [*texts, *(f"Skipped: {reason}" for reason in sorted({one.reason for one in diagnosis.skipped}))]
+    retried = {one.reason for one in diagnosis.skipped if live and one.is_retried}
+    for reason in sorted({one.reason for one in diagnosis.skipped}):
+        texts.append(f"Skipped: {reason}{f'; {RETRY_FOLLOWS}' if reason in retried else ''}")
+    return texts
 
 
 def has_read_all(skipped: Iterable[Skipped]) -> bool:

@@ -274,6 +274,9 @@ TIMELINE_KEYS: list[BindingType] = [
 
 # ------------------------------------------------------------------------------------------- hosts and their devices
 
+WHY_NOT_ACTIONS = ("why_not('copy')", "why_not('fix')", "why_not('set_up')")
+"""Of the keys that copy, fix and set up, where they have nothing to act on: they say why."""
+
 LIVE_KEYS: list[BindingType] = [
     _bind("open", "open", "Open", "the selected interface or finding on the whole screen"),
     _bind("open", "connections", "Connections", "connections of the interface: who uses it"),
@@ -285,6 +288,7 @@ LIVE_KEYS: list[BindingType] = [
     _bind("fix", "show_change", "Open change", "open the change that is not confirmed yet, or its result"),
     _bind("edit", "set_up", "Set up", "set up the selected interface: IP address, queues, VFs, IRQ affinity"),
     _bind("edit", "show_set_up", "Show set-up", "show how to set up the selected interface; changes are disabled"),
+    *(_hide(key, action, "Why not") for key, action in zip(("copy", "fix", "edit"), WHY_NOT_ACTIONS, strict=True)),
     _bind("filter", "filter", "Filter", "filter the list", priority=True),
     _bind("back", "back", "Back", "go back; from a view to Devices"),
     _bind("options", "options", "View", "view options"),

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from nictop.model.rates.links import Rates, rates
+from nictop.model.snapshot import has_platform
 from nictop.probe import records
 from nictop.probe.inventory.collect import MACHINE_SOURCES, MANAGER_SOURCES, NOT_READ_YET
 from nictop.probe.records import Counters, Ethtool, Inventory, Line, Link, Unreadable
 from nictop.rules import RULES, Finding, HostFacts, Skipped, diagnose
-from nictop.rules.registry import has_platform
 from tests.rules.test_rule_cases import FILES
 from tests.support.rule_cases import complete, host_facts_after, probe_lines
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,14 @@ from hypothesis import strategies as st
 
 from nictop.model.facts import clean, width
 from nictop.model.text.glyphs import ASCII
-from nictop.rules import RULES, Diagnosis, Fix, Skipped
+from nictop.probe.records import Unreadable
+from nictop.rules import RULES, Diagnosis, Fix, HostFacts, Skipped, diagnose
 from nictop.rules.fixes.commands import Command, command, stored_line
 from nictop.rules.wording import (
+    all_clear,
     checks_text,
     command_lines,
+    is_checked,
     passed_texts,
     place_text,
     placeholders,
@@ -24,8 +28,10 @@ from nictop.rules.wording import (
     subject_text,
     verdict_text,
 )
+from tests.model.hosts import inventory, snapshot_of
 from tests.support.findings import finding
 from tests.support.shell import bash_words
+from tests.support.stages import without_managers
 
 NARROW_WORDS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Zs"]), max_size=12)
 
@@ -90,6 +96,47 @@ def test_a_rule_skipped_for_two_links_counts_once() -> None:
     skipped = tuple(Skipped("a_rule", "guest", subject, "needs root") for subject in ("ens1", "ens2"))
     assert checks_text(Diagnosis((), skipped)) == f"{len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped"
     assert checks_text(Diagnosis((), ())) == f"{len(RULES)} checks"
+
+
+def test_the_number_of_checks_names_the_hosts_it_is_about() -> None:
+    number = len(RULES)
+    of_vm2 = (Skipped("a_rule", "vm2", "", "needs root"),)
+    one = Diagnosis((), of_vm2, ("vm2",))
+    assert checks_text(one, ("vm1",)) == f"vm2: {number - 1} of {number} checks ran, 1 skipped"
+    assert all_clear(one, unread=("vm1",))[0] == (
+        f"· No problems found; not read: vm1 (vm2: {number - 1} of {number} checks ran, 1 skipped: needs root)"
+    )
+    both = Diagnosis((), of_vm2, ("vm1", "vm2"))
+    assert checks_text(both) == f"{number - 1} of {number} checks ran, 1 skipped on vm2"
+    everywhere = Diagnosis((), (*of_vm2, Skipped("a_rule", "vm1", "", "needs root")), ("vm1", "vm2"))
+    assert checks_text(everywhere) == f"{number - 1} of {number} checks ran, 1 skipped"
+
+
+def test_what_failed_is_read_again_and_that_is_said_of_live_hosts() -> None:
+    late = replace(inventory(), unreadable={"networkmanager": Unreadable("failed", "NetworkManager did not answer")})
+    found = diagnose([HostFacts(snapshot_of(late, host="vm2"))])
+    retried = Diagnosis((), tuple(one for one in found.skipped if one.reason.startswith("NetworkManager")), ("vm2",))
+    assert retried.skipped and all(one.is_retried for one in retried.skipped)
+    assert all_clear(retried, live=True)[0].startswith("· No problems found so far (")
+    assert all_clear(retried, live=True)[0].endswith(" skipped, retry follows: NetworkManager)")
+    assert passed_texts(retried, live=True)[-1].endswith("(NetworkManager did not answer); retry follows")
+    assert "so far" not in all_clear(retried)[0] and "retry" not in all_clear(retried)[0]
+    hidden = replace(late, unreadable={"networkmanager": Unreadable("needs_root")})
+    assert not any(one.is_retried for one in diagnose([HostFacts(snapshot_of(hidden))]).skipped)
+    waiting = diagnose([HostFacts(snapshot_of(without_managers(inventory())))])
+    assert not any(one.is_retried for one in waiting.skipped), "it is being read, and not again"
+
+
+def test_a_host_is_checked_when_its_checks_rest_on_all_of_its_inventory() -> None:
+    whole = snapshot_of(inventory(), host="vm1")
+    partly = snapshot_of(without_managers(inventory()), host="vm1")
+    clear = Diagnosis((), (), ("vm1",))
+    waiting = Diagnosis((), (Skipped("a_rule", "vm1", "", "NetworkManager (D-Bus): not read yet"),), ("vm1",))
+    assert is_checked(clear, whole)
+    assert not is_checked(None, whole)
+    assert not is_checked(Diagnosis((), (), ("vm2",)), whole)
+    assert not is_checked(waiting, whole), "it was made before the rest was read"
+    assert not is_checked(clear, partly)
 
 
 def test_the_verdict_has_a_mark_only_when_every_check_ran() -> None:

@@ -16,7 +16,7 @@ from nictop.model.devices.bridges import filters_vlans, outer_port, vlans_text
 from nictop.model.devices.netdevs import Disagreement, End, Netdev, disagreements, netdevs
 from nictop.model.devices.subnets import SharedSubnet, speed, subnets, vlan_id
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, has_platform
 from nictop.model.text.words import mtu_of
 from nictop.probe.records import Link, VirtualFunction
 
@@ -92,8 +92,9 @@ class Pairs:
 
 
 def pairs(snapshots: Iterable[Snapshot]) -> Pairs:
-    """All relations of these hosts, including one that is away: its last snapshot counts."""
-    found = netdevs(snapshots)
+    """All relations of these hosts, including one that is away: its last snapshot counts. Without those of which only
+    the links are read yet: whether a network is that of another host, their platform and settings say."""
+    found = netdevs(filter(has_platform, snapshots))
     guests = _by_address(found)
     functions, ambiguities = _virtual_functions(found, guests)
     taps, tap_ambiguities = _TapPairing(found, guests).pairs()

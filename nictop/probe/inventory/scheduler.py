@@ -28,7 +28,8 @@ RESCAN_SECONDS_WITHOUT_EVENTS = 10.0
 FAILURE_RETRY_SECONDS = 10.0
 """From a failed inventory to the next attempt."""
 FIRST_REPEAT_SECONDS, MAX_REPEAT_SECONDS = 5.0, 60.0
-"""From an inventory with a failed source to the next one; doubled each time, up to the maximum."""
+"""From an inventory with a failed source to the next one; doubled each time, up to the maximum. On a slow host
+the pause after an inventory is longer: the first repeats do not wait for its end."""
 RECHECK_SECONDS = 3.0
 """Between inventories while a finding may be resolved without any event."""
 RECHECK_PAUSE_FACTOR = 25.0
@@ -203,6 +204,8 @@ class InventoryScheduler:
         self._gateways.set_gateways(targets["gateways"])
         if targets["incomplete"]:
             self._debouncer.rescan = now + self._repeat_after
+            if self._repeat_after < MAX_REPEAT_SECONDS:
+                self._debouncer.end_pause_by(now + self._repeat_after)
             self._repeat_after = min(2 * self._repeat_after, MAX_REPEAT_SECONDS)
         else:
             self._repeat_after = FIRST_REPEAT_SECONDS
@@ -337,6 +340,10 @@ class Debouncer:
         if self._forced:
             return min(times)
         return max(self._pause_end, min(times)) if times else None
+
+    def end_pause_by(self, deadline: float) -> None:
+        """Do not wait longer than this for the end of the pause after the last inventory."""
+        self._pause_end = min(self._pause_end, deadline)
 
     def started(self) -> str:
         """Record the start of an inventory; its reason. Later requests are for another one."""

@@ -53,9 +53,10 @@ def check_markdown(
     lines = ["## nictop check", ""]
     lines += [f"- {escape_markdown(checked_host_text(checked_host(host)))}" for host in hosts]
     lines += [f"- {escape_markdown(unreachable_host_text(host))}" for host in unreachable]
-    verdict = verdict_text(diagnosis, unread=[host.host for host in unreachable])[0]
+    unread = [host.host for host in unreachable]
+    verdict = verdict_text(diagnosis, unread=unread)[0]
     verdict = verdict_beside(verdict, beside)
-    found = f"**{escape_markdown(verdict)}** ({checks_text(diagnosis)})"
+    found = f"**{escape_markdown(verdict)}** ({escape_markdown(checks_text(diagnosis, unread))})"
     lines += ["", found if hosts else f"**{NO_HOST_ANSWERED}**"]
     for finding in diagnosis.findings:
         lines += ["", *finding_markdown(finding, several)]

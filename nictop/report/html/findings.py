@@ -26,7 +26,7 @@ def findings_html(diagnosis: Diagnosis, hosts: int, unread: Sequence[str] = (), 
         element(
             "p",
             element("span", verdict, class_=class_),
-            f" ({checks_text(diagnosis)})",
+            f" ({checks_text(diagnosis, unread)})",
         ),
         *(finding_html(one, several) for one in diagnosis.findings),
         *_skipped(diagnosis, several),

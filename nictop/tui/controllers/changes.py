@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from nictop.tui.controllers.signal import Signal
@@ -36,10 +37,22 @@ class Changes:
         self.job: ChangeJob | None = None
         self.session: ChangeSession | None = None
         """The running change, or the last one; None: there was none, or its end was seen."""
+        self._step: tuple[str, str] = ("", "")
+        """Stage and decision of now."""
+        self.step_began = 0.0
+        """CLOCK_MONOTONIC: when they became these."""
 
     @property
     def progress(self) -> ChangeProgress | None:
         return None if self.session is None else self.session.progress
+
+    def _publish(self) -> None:
+        """Something of the change is new."""
+        progress = self.progress
+        step = ("", "") if progress is None else (progress.stage, progress.decision)
+        if step != self._step:
+            self._step, self.step_began = step, monotonic()
+        self.changed.publish()
 
     def allowed(self, host: str) -> bool:
         """Whether the probe of a watched host was started so that it may change it."""
@@ -72,10 +85,11 @@ class Changes:
         def others() -> Iterable[HostSession]:
             return (one for one in self._hosts.sessions if one is not host)
 
+        self._step = ("", "")
         self.job, self.session = job, ChangeSession(host, job.spec(actions), others=others)
         self._task = asyncio.create_task(self._run(self.session), name="change")
         self._timer = self._scheduler.set_interval(CHANGE_COUNTDOWN_SECONDS, self.changed.publish, name="change")
-        self.changed.publish()
+        self._publish()
         return ""
 
     async def _run(self, session: ChangeSession) -> None:
@@ -85,14 +99,14 @@ class Changes:
         try:
             async with aclosing(session.events()) as events:
                 async for _ in events:
-                    self.changed.publish()
+                    self._publish()
         except Exception as error:  # the screens continue, and the host rolls back
             session.progress = session.progress.after(ChangeEnded("unknown", internal_error_text(error)))
         finally:
             self._task = None
             if self._timer is not None:
                 self._timer.stop()
-            self.changed.publish()
+            self._publish()
             self.ended.publish()
 
     # ------------------------------------------------------------------------------------------------- decisions
@@ -101,19 +115,19 @@ class Changes:
         """Apply it, if it is prepared and allowed; `twice`: the second question was confirmed, too."""
         if self.session is not None and self.job is not None and self.allowed(self.job.host):
             self.session.apply(twice=twice)
-            self.changed.publish()
+            self._publish()
 
     def keep(self) -> None:
         """Keep it, if it is applied."""
         if self.session is not None:
             self.session.keep()
-            self.changed.publish()
+            self._publish()
 
     def undo(self) -> None:
         """Undo it now, or do not apply it."""
         if self.session is not None:
             self.session.undo()
-            self.changed.publish()
+            self._publish()
 
     def keep_seconds(self, step: int) -> float:
         """The next longer (`step` 1) or shorter (-1) time of `KEEP_SECONDS`; the present one if there is none."""
@@ -126,13 +140,13 @@ class Changes:
         """More or less time to keep it, in steps of `KEEP_SECONDS`. No effect once it is applied."""
         if self.session is not None:
             self.session.set_keep_within(self.keep_seconds(step))
-            self.changed.publish()
+            self._publish()
 
     def forget(self) -> None:
         """Drop a change whose end was seen."""
         if not self.running and self.session is not None:
             self.session = self.job = None
-            self.changed.publish()
+            self._publish()
 
     async def stop(self) -> None:
         """Cancel an unconfirmed change, and wait until the host has that request."""

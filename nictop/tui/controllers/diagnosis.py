@@ -84,8 +84,8 @@ class DiagnosisScheduler:
 
     async def _diagnose(self) -> None:
         from nictop.hosts.observe import diagnose_in_slices
+        from nictop.model.snapshot import has_platform
         from nictop.rules import HostFacts
-        from nictop.rules.registry import has_platform
 
         try:
             known = [one for one in self._sessions.values() if has_platform(one.snapshot)]

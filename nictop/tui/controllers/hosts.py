@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
     from nictop.model.snapshot import Snapshot
     from nictop.probe.records import Request
+    from nictop.rules import Diagnosis
     from nictop.tui.controllers.diagnosis import DiagnosisScheduler
     from nictop.tui.controllers.scheduler import Notify, Scheduler, Timer, Worker
     from nictop.wire.source import Source
@@ -74,11 +75,11 @@ class WatchedHosts:
         """Whether findings have to name their host."""
         return len(self.by_name) > 1
 
-    @property
-    def unread(self) -> tuple[str, ...]:
-        """Names of the hosts whose facts are not there, or no longer of now: no finding is about them; behind those
-        that were changed since they were read, that."""
-        away = [name for name, one in self.by_name.items() if one.is_unreachable or not one.has_readings]
+    def unread(self, diagnosis: Diagnosis | None) -> tuple[str, ...]:
+        """Names of the hosts whose facts are not there, or no longer of now, or not in this diagnosis: no finding is
+        about them; behind those that were changed since they were read, that."""
+        checked = diagnosis.hosts if diagnosis is not None and diagnosis.hosts else tuple(self.by_name)
+        away = [name for name, one in self.by_name.items() if not one.is_readable or name not in checked]
         return (*away, *(f"{name} since its change" for name in self.changed_since if name not in away))
 
     @property

@@ -122,6 +122,11 @@ class Nictop:
             notes.append(f"fill in {', '.join(fill_in)}")
         self.copy_lines(fix.commands, notes, summary=f"{first} …" if others else first, where=fix.where)
 
+    def copy_commands(self, host: str, commands: Sequence[Step]) -> None:
+        """Copy commands of a plan; the notice names the first one."""
+        first, *others = map(str, commands)
+        self.copy_lines(commands, [f"Run on {host}"], summary=f"{first} …" if others else first)
+
     def copy_lines(
         self, lines: Sequence[Step | str], notes: Sequence[str], *, summary: str = "", where: WhereToType = "here"
     ) -> None:

@@ -18,7 +18,7 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widget import Widget
 
-from nictop.tui.keys import FRAME_KEYS
+from nictop.tui.keys import FRAME_KEYS, WHY_NOT_ACTIONS
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.go_to_time import ask_time
 from nictop.tui.widgets.base.key_footer import KeyFooter
@@ -162,7 +162,8 @@ class FramedScreen(NictopScreen, Screen[None]):
         line, nictop = self.query_one(FindingsPanel), self.nictop
         if line.display and nictop.hosts.by_name:
             notice = nictop.hosts.session.notice(nictop.now(), nictop.hosts.interval)
-            content = (nictop.display.diagnosis, notice, nictop.hosts.several, nictop.hosts.unread)
+            diagnosis = nictop.display.diagnosis
+            content = (diagnosis, notice, nictop.hosts.several, nictop.hosts.unread(diagnosis))
             if content != self._findings_shown:
                 self._findings_shown = content
                 line.show(content[0], notice=notice, several_hosts=content[2], unread=content[3])
@@ -172,7 +173,8 @@ class FramedScreen(NictopScreen, Screen[None]):
     @property
     def refused_actions(self) -> tuple[str, ...]:
         """Those that only say that they are not available: no hint is shown for them."""
-        return () if self.nictop.replay is None else ("set_up", "fix", "show_change", "edit")
+        in_recording = () if self.nictop.replay is None else ("set_up", "fix", "show_change", "edit")
+        return (*WHY_NOT_ACTIONS, *in_recording)
 
     @property
     def types(self) -> bool:

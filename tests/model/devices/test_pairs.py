@@ -24,6 +24,7 @@ from nictop.probe.records import (
     VirtualFunction,
 )
 from tests.model.hosts import DOWN, HELLO, LOOPBACK, inventory, make_link, snapshot_of
+from tests.support.stages import links_only
 
 MAC = "52:54:00:12:34:56"
 ADMINISTRATED = "be:f5:e8:56:0a:61"
@@ -73,6 +74,24 @@ def virtual_function(address: str = ADMINISTRATED, **more: object) -> Link:
 
 
 # -------------------------------------------------------------------------------------------------------------- subnets
+
+
+def test_nothing_is_said_of_a_host_of_which_only_the_links_are_read() -> None:
+    """Two guests of QEMU's user network: that each has a network of its own comes with the platform."""
+    route = (DefaultRoute("ipv4", "10.0.2.2", 100, 254),)
+    lease = make_link(2, "ens192", addresses=ips("10.0.2.15/24", flags=()), default_routes=route)
+    vm1, vm2 = host("vm1", lease, nic(4, "192.0.2.1/24")), host("vm2", lease, nic(4, "192.0.2.2/24"))
+    whole = pairs([vm1, vm2])
+    assert [dict(one.separate) for one in whole.subnets] == [{"10.0.2.15": "nat"}, {}]
+    assert vm1.inventory is not None
+    for one, other in ((vm1, half_read(vm2)), (half_read(vm1), vm2), (half_read(vm1), half_read(vm2))):
+        assert pairs([one, other]) == Pairs()
+
+
+def half_read(whole: Snapshot) -> Snapshot:
+    """After the first part of the inventory."""
+    assert whole.inventory is not None
+    return replace(whole, inventory=links_only(whole.inventory))
 
 
 def test_hosts_share_a_subnet() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+
 import pytest
 
 from nictop.probe.inventory.scheduler import (
@@ -9,6 +11,7 @@ from nictop.probe.inventory.scheduler import (
     RESCAN_SECONDS,
     RESCAN_SECONDS_WITHOUT_EVENTS,
     Debouncer,
+    InventoryScheduler,
     UnreadChange,
     rescan_interval,
 )
@@ -155,3 +158,28 @@ def test_a_change_stays_unread_after_an_inventory_that_failed() -> None:
     assert unread.is_to_be_told(12.0) and unread.told == 10.0
     unread.end_reading(failed=False)
     assert unread.due is None
+
+
+def test_a_failed_source_is_read_again_soon_on_a_slow_host_too() -> None:
+    """An inventory took 15 s: the pause of 60 s after it is for hosts of which all was read."""
+    targets = {"incomplete": True, "digest": 1, "files": [], "gateways": []}
+    scheduler = InventoryScheduler(
+        select.poll(),
+        send=lambda *_: None,
+        send_trouble=lambda _: None,
+        handle_inventory=lambda *_: targets,  # type: ignore[arg-type]
+        prepare=lambda: None,
+    )
+    waited = []
+    for _ in range(5):
+        scheduler._debouncer.finished(100.0, 15.0)
+        scheduler._pass_on(b"", 100.0)
+        due = scheduler._debouncer.due()
+        assert due is not None
+        waited.append(due - 100.0)
+    assert waited == [5.0, 10.0, 20.0, 40.0, 60.0]
+    targets["incomplete"] = False
+    scheduler._debouncer.finished(100.0, 15.0)
+    scheduler._pass_on(b"", 100.0)
+    scheduler.request("event", 100.0)
+    assert scheduler._debouncer.due() == 160.0

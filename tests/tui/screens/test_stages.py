@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from textual.screen import ModalScreen
 
+from nictop.rules import Diagnosis
 from nictop.tui.widgets.devices.table import DeviceTable
 from tests.support.lines import hello
 from tests.support.screen import Screen, screen_with_hosts, wait_until
@@ -29,9 +30,10 @@ KNOWN_FROM: Mapping[str, str] = {
     r"not reported by firmware|not supported$|no limit|no VLAN|LLDP frames|reach the PF": "links",
     r"^none$": "links",
     r"all idle|no rate|^All$|^all$|── All|no network threads|no dedicated interrupts": "links",
-    r"no peer found on other hosts|no test path|No test path": "links",
+    r"no peer found on other hosts|no test path|No test path": "machine",
     r"without a( device)?|interfaces without": "machine",
     r"not a q|Not available": "links",
+    r"nothing is applied": "links",
     r"adaptive-rx|autonegotiation off|not reported by (driver|this)|XPS|RPS|^off( \d)?$|no interrupts were": "machine",
     r"offloads|Offloads|segmentation|ethtool -K|LRO|Causes|do not restore|that are off|ust be off": "machine",
     r"turned|on purpose|Not reported|features|nearly all|them on|nothing shows|ff on hosts|no traffic": "machine",
@@ -51,7 +53,7 @@ def sentences(screen: Screen) -> set[str]:
     """Parts of the drawn rows that exclude something."""
     found = set()
     for row in screen.drawn():
-        for part in re.split(r"[│╭╮╰╯]| {3,}", row):
+        for part in re.split(r"[│╭╮╰╯▌]| {3,}", row):
             text = " ".join(part.split())
             if CLAIM.search(text):
                 found.add(text)
@@ -71,6 +73,10 @@ async def shown(screen: Screen, *, has_links: bool) -> set[str]:
     found: set[str] = set()
 
     async def note() -> None:
+        """Notices are over what the views say: they are read apart from these."""
+        await screen.settle()
+        found.update(one.message for one in screen.app._notifications if CLAIM.search(one.message))
+        screen.app.clear_notifications()
         await screen.settle()
         found.update(sentences(screen))
 
@@ -130,3 +136,52 @@ async def test_a_host_of_which_only_links_are_known_is_left_alone() -> None:
         await wait_until(screen, lambda: screen.app.screen.query_one(DeviceTable).chosen is not None)
         await screen.settle()
         assert links_only(whole).pending and runs <= 2
+
+
+async def test_of_two_hosts_only_what_was_checked_is_told() -> None:
+    """One is read, of the other one the interfaces, then all but its network managers: neither its findings are
+    counted, nor are its networks compared with those of the other one, nor has a check run of which it is not said that
+    it was that of the other one."""
+    first, second = recorded_hosts()
+    async with screen_with_hosts(first, second, size=SIZE) as (screen, hosts):
+        for name, last in ((first, "all"), (second, "links")):
+            for stage in STAGES[: STAGES.index(last) + 1]:
+                hosts[name].send(*items_of(name)[stage])
+            await wait_until(screen, lambda name=name: hosts[name].is_drained)  # type: ignore[misc]
+        await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
+        assert screen.nictop.hosts.unread(Diagnosis((), (), (first,))) == (second,)
+        await screen.press("5")
+        await screen.settle()
+        drawn = "\n".join(screen.drawn())
+        assert re.search(rf"what it is connected to is not known yet; not read: {second}", drawn), drawn
+        assert "is also on" not in drawn and "shares " not in drawn
+        assert _findings_cell(screen, second) == "–"
+        hosts[second].send(*items_of(second)["machine"])
+        await wait_until(screen, lambda: second in (screen.nictop.diagnosis.result or Diagnosis((), ())).hosts)
+        await screen.settle()
+        assert _findings_cell(screen, second) != "0"
+
+
+def _findings_cell(screen: Screen, name: str) -> str:
+    """In the table of hosts."""
+    drawn = screen.drawn()
+    header = next(number for number, row in enumerate(drawn) if "FINDINGS" in row)
+    end = drawn[header].index("FINDINGS") + len("FINDINGS")
+    row = next(row for row in drawn[header:] if f" {name} " in row)
+    return row[:end].split()[-1]
+
+
+@pytest.mark.parametrize("key", ["e", "f", "y"])
+async def test_keys_say_why_they_do_nothing_before_the_interfaces_are_read(key: str) -> None:
+    name, *_ = recorded_hosts()
+    async with screen_with_hosts(name, size=SIZE) as (screen, hosts):
+        for stage in STAGES[: STAGES.index("links")]:
+            hosts[name].send(*items_of(name)[stage])
+            await wait_until(screen, lambda: hosts[name].is_drained)
+            await wait_until(screen, lambda: not screen.nictop.hosts.pending)
+            screen.app.clear_notifications()
+            for view in ("1", "2", "4"):
+                await screen.press(view, key)
+                await screen.settle()
+                told = [one.message for one in screen.app._notifications]
+                assert told and all(f"{name}: interfaces are not read yet" in one for one in told)

@@ -60,6 +60,7 @@ class FixScreen(NictopScreen, Dialog[None]):
         else:
             self._blanks = tuple(text[1:-1] for text in placeholders(job.fix.commands))
         self.is_tall = bool(self._blanks)
+        self.field_enter = "Show plan" if self._can_continue else ""
 
     @property
     def _can_continue(self) -> bool:
@@ -73,9 +74,9 @@ class FixScreen(NictopScreen, Dialog[None]):
     @property
     def key_hints(self) -> str:
         if self._can_continue:
-            return "Tab Next · Enter Show plan · Esc Cancel"
-        copy = "" if self._blanks else f" · {shown_key(self.app, 'copy')} Copy"
-        return f"Tab Next · Enter Confirm · Esc Close{copy}"
+            return self.hints("Esc Cancel")
+        copy = () if self._blanks else (f"{shown_key(self.app, 'copy')} Copy",)
+        return self.hints("Esc Close", *copy)
 
     def compose_fields(self) -> Iterable[Widget]:
         if self._blanks:

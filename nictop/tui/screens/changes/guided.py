@@ -48,6 +48,7 @@ class SetUpScreen(NictopScreen, Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [*COPY_KEYS, *SET_UP_KEYS]
     is_tall = fields_above = True
+    field_enter = "Show plan"
 
     def __init__(self, place: NicRef) -> None:
         super().__init__()
@@ -59,10 +60,6 @@ class SetUpScreen(NictopScreen, Dialog[None]):
     @property
     def dialog_title(self) -> str:
         return f"{self._place.host.name}: set up {self._place.link.name}"
-
-    @property
-    def key_hints(self) -> str:
-        return "Tab Next · Enter Show plan · Esc Cancel"
 
     def compose_fields(self) -> Iterable[Widget]:
         yield SetUpForm(fields_of(self._place), id="set-up-form")
@@ -141,4 +138,4 @@ class SetUpScreen(NictopScreen, Dialog[None]):
 
     def action_copy(self) -> None:
         if isinstance(self._job, ChangeJob):
-            self.nictop.copy_lines(self._job.fix.commands, [f"Run on {self._place.host.name}"])
+            self.nictop.copy_commands(self._place.host.name, self._job.fix.commands)

@@ -5,10 +5,10 @@
 │ Rolls back in 23 s unless you keep it  ██████████████░░░░░     │
 │ ✓ Finding resolved                                             │
 │                                                                │
-│ [ Keep ] [ Undo now ] [ Hide ]                                 │
-╰ Tab Next · Enter Confirm · Esc Hide (f: reopen) ───────────────╯
+│ [ Keep ] [ Undo now ] [▸Hide ]                                 │
+╰ Tab Next · Enter Hide · Esc Hide (f: reopen) ──────────────────╯
 
-Where changes are not allowed, the plan is all that is shown. At the plan Cancel is chosen, afterwards no button: a
+Where changes are not allowed, the plan is all that is shown. At the plan Cancel is chosen, afterwards Hide or Close: a
 doubled or held Enter cannot apply and keep. What may disconnect the host is applied by the word yes alone.
 """
 
@@ -46,6 +46,7 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = COPY_KEYS
     is_tall = True
+    field_enter = "Continue"
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,19 +89,20 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
     @property
     def key_hints(self) -> str:
         progress = self.nictop.changes.progress
-        keys, copy = "Tab Next · Enter Confirm · Esc", f" · {shown_key(self.app, 'copy')} Copy"
+        copy = f"{shown_key(self.app, 'copy')} Copy"
         if progress is None or progress.stage == "ended":
-            return f"{keys} Close{copy}"
+            return self.hints("Esc Close", copy)
         if _is_undecided(progress):
-            return f"{keys} {'Cancel' if self._is_allowed else 'Close'}{copy}"
-        return f"{keys} Hide ({shown_key(self.app, 'fix')}: reopen)"
+            return self.hints(f"Esc {'Cancel' if self._is_allowed else 'Close'}", copy)
+        return self.hints(f"Esc Hide ({shown_key(self.app, 'fix')}: reopen)")
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         found = self._shown
         if found is None:
             return ()
         session = self.nictop.hosts.by_name.get(found[0].host)
-        page = ChangePage(*found, cells, glyphs=self.glyphs, is_allowed=self._is_allowed)
+        began = self.nictop.changes.step_began
+        page = ChangePage(*found, cells, glyphs=self.glyphs, is_allowed=self._is_allowed, began=began)
         snapshot = session.snapshot if session is not None else None
         return page.lines(monotonic(), snapshot, asks_twice=self._asks_twice)
 
@@ -108,9 +110,9 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         progress = self.nictop.changes.progress
         if progress is not None:
             stage = (progress.stage, progress.decision, self._asks_twice)
-            safest = "cancel" if self._is_allowed else "copy"
-            chosen = safest if stage == ("prepared", "", False) else ""
-            row.show(tuple(self._buttons(progress)), stage=stage, chosen=chosen)
+            is_plan = stage == ("prepared", "", False)
+            safest = "copy" if is_plan and not self._is_allowed else "cancel"
+            row.show(tuple(self._buttons(progress)), stage=stage, chosen=safest)
 
     def _buttons(self, progress: ChangeProgress) -> Iterable[Button]:
         cancel = Button("cancel", "Cancel")
@@ -203,7 +205,7 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
     def action_copy(self) -> None:
         found = self._shown
         if found is not None:
-            self.nictop.copy_lines(commands_of(found[1]), [f"Run on {found[0].host}"])
+            self.nictop.copy_commands(found[0].host, commands_of(found[1]))
 
     def action_cancel(self) -> None:
         """Before it is applied: do not apply it; afterwards: close the dialog, the change continues."""

@@ -4,7 +4,7 @@
 │ text                                                           │
 │                                                                │
 │ [▸Apply ] [ Copy ] [ Cancel ]                                  │
-╰ Tab Next · Enter Confirm · Esc Cancel ─────────────────────────╯
+╰ Tab Next · Enter Cancel · Esc Cancel ──────────────────────────╯
 """
 
 from __future__ import annotations
@@ -46,7 +46,16 @@ class Dialog(PopUp[ScreenResultType]):
     @property
     def key_hints(self) -> str:
         """Keys and their actions, the most important first."""
-        return "Tab Next · Enter Confirm · Esc Cancel"
+        return self.hints("Esc Cancel")
+
+    field_enter = "OK"
+    """What Enter does while a field has the focus."""
+
+    def hints(self, *others: str) -> str:
+        """``Tab Next · Enter Close · Esc …``: what Enter does now, and other keys."""
+        row = self.query_one(ButtonRow)
+        does = row.enter_label if self.focused in (row, None) else self.field_enter
+        return " · ".join(("Tab Next", *((f"Enter {does}",) if does else ()), *others))
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         """The text, `cells` cells wide."""
@@ -86,8 +95,6 @@ class Dialog(PopUp[ScreenResultType]):
         cells = self.app.size.width
         if box.border_title != (shown := box_title(self.dialog_title, cells, self.glyphs)):
             box.border_title = shown
-        if box.border_subtitle != (shown := box_keys(self.key_hints, cells, self.glyphs)):
-            box.border_subtitle = shown
         for _ in range(2):  # once more when the lines make the scroll bar appear or go
             cells = view.scrollable_content_region.width
             lines = self.text_lines(max(MIN_TEXT_CELLS, cells))
@@ -97,6 +104,17 @@ class Dialog(PopUp[ScreenResultType]):
             if view.scrollable_content_region.width == cells:
                 break
         self.show_buttons(self.query_one(ButtonRow))
+        self._draw_keys()
+
+    def _draw_keys(self) -> None:
+        box = self.query_one("#dialog", Vertical)
+        if box.border_subtitle != (shown := box_keys(self.key_hints, self.app.size.width, self.glyphs)):
+            box.border_subtitle = shown
+
+    def on_button_row_moved(self) -> None:
+        """Enter does something else."""
+        if self.is_open:
+            self._draw_keys()
 
     def wrapped(self, text: str, cells: int, style: str = "", *, indent: str = "") -> Iterator[SpanLine]:
         """Clean lines of at most `cells` cells."""

@@ -5,7 +5,7 @@
 │ saved.                                                         │
 │                                                                │
 │ [ Quit ] [▸Cancel ]                                            │
-╰ Tab Next · Enter Confirm · Esc Cancel · ctrl+c Quit ───────────╯
+╰ Tab Next · Enter Cancel · Esc Cancel · ctrl+c Quit ────────────╯
 """
 
 from __future__ import annotations

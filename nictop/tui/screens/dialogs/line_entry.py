@@ -45,14 +45,11 @@ class LineEntry(Dialog[None]):
         self._title, self._text, self._value, self._take, self._button = title, text, value, take, button
         self._label, self._error = label, ""
         self._taking = False
+        self.field_enter = button
 
     @property
     def dialog_title(self) -> str:
         return self._title
-
-    @property
-    def key_hints(self) -> str:
-        return f"Tab Next · Enter {self._button} · Esc Cancel"
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         return list(self.wrapped(self._text, cells))

@@ -7,7 +7,7 @@
 │     nmcli con up uuid cb81f911-…                               │
 │                                                                │
 │ [ Save to file… ] [▸Close ]                                    │
-╰ Tab Next · Enter Confirm · Esc Close · ↑↓ Scroll ──────────────╯
+╰ Tab Next · Enter Close · Esc Close · ↑↓ Scroll ────────────────╯
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class NoClipboardScreen(NictopScreen, Dialog[None]):
 
     @property
     def key_hints(self) -> str:
-        return "Tab Next · Enter Confirm · Esc Close · ↑↓ Scroll"
+        return self.hints("Esc Close", "↑↓ Scroll")
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         notes = [line for note in self._request.notes for line in self.wrapped(note, cells, "dim", indent=" ")]

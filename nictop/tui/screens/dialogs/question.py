@@ -6,7 +6,7 @@
     │ Trust adds the key to /home/me/.ssh/known_hosts.               │
     │                                                                │
     │ [ Trust ] [ Reject ]                                           │
-    ╰ Tab Next · Enter Confirm · Esc Cancel ─────────────────────────╯
+    ╰ Tab Next · Enter Reject · Esc Cancel ──────────────────────────╯
 
 The answer goes back to the connection and nowhere else.
 """
@@ -64,10 +64,6 @@ class QuestionScreen(Dialog["str | None"]):
     @property
     def dialog_title(self) -> str:
         return f"{self.question.host}: {TITLES[self.question.kind]}"
-
-    @property
-    def key_hints(self) -> str:
-        return super().key_hints if self._is_host_key else "Tab Next · Enter OK · Esc Cancel"
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         """Its text, the fingerprint on a line of its own, and what will be done with the answer."""

@@ -30,7 +30,7 @@ class ReportDialog(NictopScreen, Dialog[None]):
 
     @property
     def key_hints(self) -> str:
-        return "Tab Next · Enter Confirm · Esc Close · ↑↓ Scroll"
+        return self.hints("Esc Close", "↑↓ Scroll")
 
     @property
     def has_report(self) -> bool:

@@ -9,7 +9,7 @@
 │   meaning  rp_filter: the route back to the source …           │
 │                                                                │
 │ [ Again ]  [ 60 s ]  [ Copy ]  [▸Close ]                       │
-╰ Tab Next · Enter Confirm · Esc Close · ↑↓ Scroll ──────────────╯
+╰ Tab Next · Enter Close · Esc Close · ↑↓ Scroll ────────────────╯
 
 The monitoring ends with the dialog.
 """

@@ -25,6 +25,7 @@ from textual.widgets import ContentSwitcher
 
 from nictop.probe.records import Request
 from nictop.rules import Finding, Fix
+from nictop.rules.wording import is_checked
 from nictop.tui.keys import LIVE_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.live.view import CONNECTIONS, FILTERS, LIVE_TABS, LiveView
@@ -40,6 +41,10 @@ from nictop.tui.widgets.findings.view import FindingList, FindingsView
 
 WITHOUT_PROCESSORS = ("load", "findings")
 """Views that have no room for the processors, or a line for each."""
+
+
+WHY_NOT_TITLES = {"copy": "Copy", "fix": "Fix", "set_up": "Set up"}
+"""What a key does → title of the notice where it has nothing to act on."""
 
 
 class LiveScreen(LiveView):
@@ -201,6 +206,23 @@ class LiveScreen(LiveView):
         """The same: it ends with the plan."""
         self.action_set_up()
 
+    def action_why_not(self, what: str) -> None:
+        """`what`: copy, fix or set_up: there is nothing that its key could act on."""
+        self.nictop.notify(self._why_not(what), WHY_NOT_TITLES[what])
+
+    def _why_not(self, what: str) -> str:
+        """What is not known yet comes first: without it nothing can be chosen."""
+        hosts = self.nictop.hosts
+        session, snapshot = hosts.session, self._snapshot
+        if snapshot is None or snapshot.inventory is None:
+            doing = session.status_text(self.nictop.now(), hosts.interval)
+            return f"{session.name}: interfaces are not read yet ({doing})."
+        if what == "set_up":
+            return "Choose an interface first, by its line."
+        if not is_checked(self.nictop.display.diagnosis, snapshot):
+            return f"{session.name}: not all checks have run yet; no command is known so far."
+        return "No command is shown here: choose a finding, or an interface with one, whose fix has commands."
+
     def action_step(self, direction: int) -> None:
         self.query_one(DeviceTable).step_to_link(direction)
 
@@ -303,6 +325,14 @@ class LiveScreen(LiveView):
         counters = self._snapshot.counters if self._snapshot is not None else None
         return self.nictop.replay is None or (counters is not None and counters.machine is not None)
 
+    def _is_idle_key(self, what: str) -> bool:
+        """The key of an action of `WHY_NOT_ACTIONS` does nothing else now."""
+        if what == "set_up":
+            return not self.set_up_action
+        if what == "fix":
+            return not self.fix_action
+        return self.view == CONNECTIONS or self._fix is None
+
     def toggle_skipped(self) -> None:
         self.query_one(FindingsView).skipped = not self.query_one(FindingsView).skipped
         self._draw_findings()
@@ -337,6 +367,8 @@ class LiveScreen(LiveView):
                 return action == self.fix_action
             case "set_up" | "show_set_up":
                 return action == self.set_up_action
+            case "why_not":
+                return self._is_idle_key(str(parameters[0]))
             case "step":
                 return view == "body"
             case "sort" | "reverse":

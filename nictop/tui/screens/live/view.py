@@ -20,6 +20,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link, Request
 from nictop.rules import Finding, Fix, HostFacts
 from nictop.rules.queue_advice import QueueAdvice, queue_advice
+from nictop.rules.wording import is_checked
 from nictop.tui.filter_help import (
     CONNECTION_FILTER,
     CPU_FILTER,
@@ -37,7 +38,7 @@ from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
 from nictop.tui.widgets.devices.connections import ConnectionsView
 from nictop.tui.widgets.devices.overview import HostPairs, NicRows
-from nictop.tui.widgets.devices.table import GRAPH, DeviceTable, all_findings_of, device_findings, is_checked
+from nictop.tui.widgets.devices.table import GRAPH, DeviceTable, all_findings_of, device_findings
 from nictop.tui.widgets.devices.view import DevicesView, netdev_of, netdevs_of
 from nictop.tui.widgets.findings.panel import first_fix
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
@@ -276,9 +277,9 @@ class LiveView(FramedScreen):
     def _draw_findings(self) -> None:
         """It remembers when findings were there, even while it is hidden."""
         hosts, display = self.nictop.hosts, self.nictop.display
-        snapshots = {one.name: display.snapshot(one) for one in hosts.sessions}
+        diagnosis, snapshots = display.diagnosis, {one.name: display.snapshot(one) for one in hosts.sessions}
         self.query_one(FindingsView).show(
-            display.diagnosis, tuple(hosts.by_name), hosts.unread, hosts.changed_since, snapshots
+            diagnosis, tuple(hosts.by_name), hosts.unread(diagnosis), hosts.changed_since, snapshots
         )
 
     @property

@@ -28,7 +28,7 @@ from nictop.errors import NictopError
 from nictop.hosts.specification import Configuration, configuration_path, host_argument, read_configuration
 from nictop.model.devices.pairs import pairs
 from nictop.model.facts import clean, wrap
-from nictop.model.snapshot import is_same_machine
+from nictop.model.snapshot import has_platform, is_same_machine
 from nictop.model.text.words import count_noun
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.traffic.plan.request import BUILTIN_TESTS
@@ -148,7 +148,7 @@ class TrafficScreen(FramedScreen):
         hosts = self.nictop.hosts.sessions
         if len(hosts) < 2:
             return (f"A test needs two hosts. Press {shown_key(self.app, 'hosts')} to add one.", SELF_TEST_HINT)
-        unknown = [one for one in hosts if one.snapshot.inventory is None]
+        unknown = [one for one in hosts if not has_platform(one.snapshot)]
         if any(one.snapshot.state not in ("lost", "failed") for one in unknown):
             return (f"Waiting for {self._statuses_of(unknown)}.",)
         hosts = tuple(one for one in hosts if one not in unknown)
@@ -168,7 +168,7 @@ class TrafficScreen(FramedScreen):
 
     def _why_no_path(self) -> str:
         """Whether there is one is not known before all interfaces are read."""
-        unread = any(one.snapshot.inventory is None for one in self.nictop.hosts.sessions)
+        unread = not all(has_platform(one.snapshot) for one in self.nictop.hosts.sessions)
         return "interfaces are not read yet" if unread else "no test path"
 
     def _statuses_of(self, hosts: Sequence[HostSession]) -> str:

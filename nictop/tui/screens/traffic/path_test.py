@@ -9,7 +9,7 @@
 │   route     on-link, by ens224, MTU 1500                       │
 │                                                                │
 │ [ Again ]  [ Copy ]  [▸Close ]                                 │
-╰ Tab Next · Enter Confirm · Esc Close · ↑↓ Scroll ──────────────╯
+╰ Tab Next · Enter Close · Esc Close · ↑↓ Scroll ────────────────╯
 
 The test ends with the dialog. Its result is saved, and part of a report that is written later.
 """

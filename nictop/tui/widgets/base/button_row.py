@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import ClassVar
 
 from textual import events
@@ -19,6 +20,8 @@ from nictop.tui.keys import BUTTON_KEYS
 from nictop.tui.widgets.base.line_view import LineView, Span
 
 MIN_NOTE_CELLS = 9
+NEW_STAGE_SECONDS = 0.5
+"""After the change to another stage, for which a doubled or held Enter presses nothing."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,9 @@ class Button:
 
 
 class ButtonRow(LineView):
-    """Posts `Pressed`. Nothing is pressed by a key or click that was meant for the buttons of the stage before: in a
-    new stage Enter does nothing until a button is chosen, and a double click does not press two different buttons."""
+    """Posts `Pressed`, and `Moved`. Nothing is pressed by a key or click that was meant for the buttons of the stage
+    before: at the beginning of a new stage (`NEW_STAGE_SECONDS`) Enter does nothing unless a button is chosen by a key,
+    and a double click does not press two different buttons."""
 
     BINDINGS: ClassVar[list[BindingType]] = BUTTON_KEYS
 
@@ -46,8 +50,13 @@ class ButtonRow(LineView):
             super().__init__()
             self.name = name
 
+    class Moved(Message):
+        """Another button is chosen, or it has the focus or not: Enter does something else."""
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self._guarded_until = 0.0
+        """CLOCK_MONOTONIC: Enter presses nothing before; 0: a button was chosen by a key since the last stage."""
         self.buttons: Sequence[Button] = ()
         self.chosen: int | None = None
         """Index of the button that Enter presses; None: none."""
@@ -58,9 +67,18 @@ class ButtonRow(LineView):
         """Show these buttons. In another `stage` than before, the button named `chosen` is chosen, or ("") none."""
         before = self.buttons[self.chosen].name if self.chosen is not None and self.chosen < len(self.buttons) else ""
         name = before if stage == self._stage else chosen
+        is_new = self._stage not in (None, stage)
+        if is_new and (name != before or self._guarded_until):
+            self._guarded_until = monotonic() + NEW_STAGE_SECONDS
         self._stage, self.buttons = stage, tuple(buttons)
         self.chosen = next((index for index, one in enumerate(buttons) if name and one.name == name), None)
         self.redraw()
+
+    @property
+    def enter_label(self) -> str:
+        """Label of the button that Enter presses; "": it presses none."""
+        button = self.buttons[self.chosen] if self.chosen is not None else None
+        return button.label if button is not None and button.enabled else ""
 
     @property
     def note(self) -> str:
@@ -80,8 +98,9 @@ class ButtonRow(LineView):
         target = edge if self.chosen is None else self.chosen + step
         if not 0 <= target < len(self.buttons):
             return False
-        self.chosen = target
+        self.chosen, self._guarded_until = target, 0.0
         self.redraw()
+        self.post_message(self.Moved())
         return True
 
     def press(self, index: int) -> None:
@@ -140,10 +159,12 @@ class ButtonRow(LineView):
     def on_focus(self) -> None:
         super().on_focus()
         self.redraw()
+        self.post_message(self.Moved())
 
     def on_blur(self) -> None:
         super().on_blur()
         self.redraw()
+        self.post_message(self.Moved())
 
     def on_resize(self) -> None:
         super().on_resize()
@@ -156,7 +177,7 @@ class ButtonRow(LineView):
             self.choose_edge(step)
 
     def action_press(self) -> None:
-        if self.chosen is None:
+        if self.chosen is None or monotonic() < self._guarded_until:
             self.app.bell()
         else:
             self.press(self.chosen)

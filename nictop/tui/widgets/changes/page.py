@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterator
 
 from nictop.changes.actions import command_of
-from nictop.changes.events import NOTHING_CHANGED
+from nictop.changes.events import NOTHING_CHANGED, ChangeTimeouts
 from nictop.changes.job import ChangeJob
 from nictop.changes.progress import ChangeProgress
 from nictop.changes.wording import (
@@ -42,6 +42,7 @@ from nictop.rules.wording import LINE_CONTINUATION, command_lines, headline
 from nictop.tui.widgets.base.line_view import Span, SpanLine, section_line
 from nictop.tui.widgets.findings.page import COMMAND_INDENT
 
+LIMITS = ChangeTimeouts()
 MAX_COUNTDOWN_CELLS = 40
 URGENT_SECONDS = 10.0
 """Time left below which the countdown is drawn as a warning."""
@@ -74,13 +75,21 @@ def disabled_text(host: str, snapshot: Snapshot | None) -> str:
 
 
 class ChangePage:
-    """Draws one change, `cells` cells wide. `is_allowed`: False: its plan is all that is shown."""
+    """Draws one change, `cells` cells wide. `is_allowed`: False: its plan is all that is shown. `began`: when its
+    present step began, CLOCK_MONOTONIC; None: not known."""
 
     def __init__(
-        self, job: ChangeJob, progress: ChangeProgress, cells: int, *, glyphs: Glyphs, is_allowed: bool = True
+        self,
+        job: ChangeJob,
+        progress: ChangeProgress,
+        cells: int,
+        *,
+        glyphs: Glyphs,
+        is_allowed: bool = True,
+        began: float | None = None,
     ) -> None:
         self._job, self._progress, self._cells, self._glyphs = job, progress, cells, glyphs
-        self._is_allowed = is_allowed
+        self._is_allowed, self._began = is_allowed, began
 
     def lines(self, now: float, snapshot: Snapshot | None, *, asks_twice: bool = False) -> list[SpanLine]:
         """`now`: CLOCK_MONOTONIC; `snapshot`: the newest one of the host; `asks_twice`: the second confirmation is
@@ -100,27 +109,34 @@ class ChangePage:
     def _head(self, now: float, snapshot: Snapshot | None) -> Iterator[SpanLine]:
         host, progress = self._job.host, self._progress
         if progress.stage == "preparing":
-            yield from self._marked_lines("dim", f"Reading the current values on {host}")
+            limit = LIMITS.reply
+            yield from self._marked_lines("dim", f"Reading the current values on {host}{self._time(now, limit)}")
         elif progress.stage == "prepared" and progress.decision != "apply":
             yield from self._prepared(snapshot)
         elif progress.stage in ("prepared", "applying"):
             text = "Applying" if progress.decision == "apply" else "Applying; it will be rolled back then"
-            yield from self._marked_lines("dim", text)
+            yield from self._marked_lines("dim", f"{text}{self._time(now, LIMITS.apply)}")
         elif progress.stage == "applied":
             yield from self._marked_lines("good", "Applied")
             if progress.decision == "apply":
                 yield from self._countdown(now)
             else:
-                yield from self._marked_lines(
-                    "dim", "Keeping the change" if progress.decision == "keep" else "Rolling back"
-                )
+                text = "Keeping the change" if progress.decision == "keep" else "Rolling back"
+                yield from self._marked_lines("dim", f"{text}{self._time(now)}")
         elif progress.stage == "undoing":
-            yield from self._marked_lines("warn", "Rolling back")
+            yield from self._marked_lines("warn", f"Rolling back{self._time(now)}")
         elif progress.stage == "disconnected":
             yield from self._marked_lines("warn", f"Connection to {host} lost; it rolls back automatically")
             yield from self._countdown(now)
         for trouble in progress.troubles if progress.stage != "ended" else ():
             yield from self._marked_lines("warn", trouble)
+
+    def _time(self, now: float, limit: float | None = None) -> str:
+        """``: 12 s``, ``: 12 s (at most 90 s)``: how long what is done now has taken."""
+        if self._began is None:
+            return ""
+        most = f" (at most {whole_seconds(limit)})" if limit is not None else ""
+        return f": {whole_seconds(max(0.0, now - self._began))}{most}"
 
     def _prepared(self, snapshot: Snapshot | None) -> Iterator[SpanLine]:
         finding = self._job.finding
@@ -226,7 +242,9 @@ class ChangePage:
         if outcome == "kept" and (progress.proof is not None or progress.verdict is not None):
             yield from self._result()
         if outcome not in NOTHING_CHANGED:
-            yield from self._text("Logged: see nictop changes", "dim", "   ")
+            has_undo = bool(job.fix.undo) or (bool(progress.plan) and all(one.undo for one in progress.plan))
+            undo = ", with the commands that undo it" if outcome == "kept" and has_undo else ""
+            yield from self._text(f"Logged{undo}: nictop changes {job.host}", "dim", "   ")
         if outcome == "kept" and job.lasting:
             yield section_line("Lost on reboot; to make it persistent", self._cells)
             for fix in job.lasting:
@@ -245,7 +263,17 @@ class ChangePage:
             goes_on = is_command and text.endswith(LINE_CONTINUATION)
             style = "accent" if is_command else "warn" if text.startswith(WARNING_PREFIX) else ""
             lines.append(((f" {self._glyphs.text(text)}", style),))
-        return lines
+        return [*lines, *self._undo()]
+
+    def _undo(self) -> Iterator[SpanLine]:
+        """The commands that undo it after it was kept, where the host rolls back by a checkpoint and not by them."""
+        undo, outcome = self._job.fix.undo, self._progress.outcome
+        if not undo or outcome in UNCHANGED_OUTCOMES or all(one.undo for one in self._progress.plan):
+            return
+        yield section_line("To undo it after it was kept", self._cells)
+        for one in undo:
+            for part in command_lines(one, max(10, self._cells - len(COMMAND_INDENT) - 1), shown=self._glyphs.text):
+                yield ((COMMAND_INDENT + part, "accent"),)
 
     def _commands(self) -> Iterator[SpanLine]:
         """Those that are copied, while there is no plan."""

@@ -15,7 +15,7 @@ from nictop.model.devices.pairs import Pairs, pairs, peers
 from nictop.model.devices.row_filter import row_filter
 from nictop.model.facts import clean, wrap
 from nictop.model.facts.pairs import netdev_names, pair_facts
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, has_platform
 from nictop.model.text.words import NOT_READ_YET
 from nictop.rules import Diagnosis
 from nictop.tui.keys import shown_key
@@ -111,7 +111,7 @@ class OverviewView(WhileOpen, Container):
         """Netdevs without a device are listed, too."""
         self._diagnosis: Diagnosis | None = None
         self._statuses: dict[str, str] = {}
-        """Host → what is waited for; "": its interfaces are known."""
+        """Host → what is waited for; "": its interfaces and what they are connected to are known."""
 
     def compose(self) -> ComposeResult:
         yield OverviewTable(id="nics")
@@ -135,7 +135,7 @@ class OverviewView(WhileOpen, Container):
     ) -> None:
         """Draw the hosts from `pictures`, one snapshot of each."""
         self._statuses = {
-            host.name: host.status_text(now, interval) if picture.inventory is None else ""
+            host.name: "" if has_platform(picture) else host.status_text(now, interval)
             for host, picture in zip(hosts, pictures, strict=True)
         }
         self._diagnosis = diagnosis
@@ -219,11 +219,13 @@ class OverviewView(WhileOpen, Container):
 
     def _why_no_peer(self, row: NicRow) -> str:
         """Nothing is said of hosts whose interfaces are not known."""
+        if len(self._statuses) < 2:
+            return "no other host is watched"
         unread = [name for name, status in self._statuses.items() if status]
         if unread:
             names = ", ".join(map(clean, unread[:MAX_UNREAD_NAMES]))
-            return f"no peer found; not read: {names}"
-        return "no peer found on other hosts" if len(self._statuses) > 1 else "no other host is watched"
+            return f"what it is connected to is not known yet; not read: {names}"
+        return "no peer found on other hosts"
 
     def _wrapped(self, text: str, cells: int) -> tuple[str, ...]:
         return wrap(self.glyphs.encode(text), cells)

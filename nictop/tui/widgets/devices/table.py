@@ -35,7 +35,7 @@ from nictop.model.history import History
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.words import IFF_LOOPBACK, IFF_UP, is_esxi
 from nictop.rules import SEVERITIES
-from nictop.rules.wording import SEVERITY_LABELS, has_read_all, severity_mark
+from nictop.rules.wording import SEVERITY_LABELS, severity_mark
 from nictop.tui.keys import shown_key
 from nictop.tui.widgets.base.filter_line import NO_MATCHES
 from nictop.tui.widgets.base.line_view import TONES, Span, SpanLine, WaitingLines, no_lines
@@ -71,15 +71,6 @@ def device_findings(diagnosis: Diagnosis | None, host: str) -> DeviceFindings:
         if finding.host == host:
             found.setdefault(finding.subject if finding.ifindex is None else finding.ifindex, []).append(finding)
     return found
-
-
-def is_checked(diagnosis: Diagnosis | None, snapshot: Snapshot) -> bool:
-    """The diagnosis is about this host, and no source of it is still being read."""
-    if diagnosis is None or snapshot.inventory is None or snapshot.inventory.pending:
-        return False
-    skipped = [one for one in diagnosis.skipped if one.host == snapshot.host]
-    is_about_host = bool(skipped) or any(one.host == snapshot.host for one in diagnosis.findings)
-    return is_about_host and has_read_all(skipped)
 
 
 def findings_of(row: Row, findings: DeviceFindings) -> Sequence[Finding]:

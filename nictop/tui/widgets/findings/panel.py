@@ -63,7 +63,7 @@ def draw_worst_finding(
 
 def no_problems_line(diagnosis: Diagnosis, cells: int, glyphs: Glyphs, unread: Sequence[str] = ()) -> SpanLine:
     """`` ✓ No problems found (98 checks)``"""
-    text, tone = all_clear(diagnosis, unread=unread, glyphs=glyphs)
+    text, tone = all_clear(diagnosis, unread=unread, live=True, glyphs=glyphs)
     return (f" {text[0]}", tone), (fit(glyphs.text(text[1:]), max(0, cells - 2)), "")
 
 

@@ -300,7 +300,7 @@ class FindingsView(WhileOpen, Container):
         if changed_since:
             hosts = f"{', '.join(changed_since)}: " if self._several_hosts else ""
             counts = " · ".join(filter(None, (counts, f"{hosts}{BEFORE_CHANGE}")))
-        checks = checks_text(diagnosis) if diagnosis is not None else ""
+        checks = checks_text(diagnosis, unread) if diagnosis is not None else ""
         _set_title(listed, f"Findings: {counts}" if counts else "Findings")
         is_titled = self.screen.has_class("-wide")  # the list has a border, which has the title
         _set_title(page, checks if is_titled or not counts else f"{counts} · {checks}")
@@ -392,7 +392,7 @@ class FindingsView(WhileOpen, Container):
             return [*self.waiting(cells)]
         if self.query_one(FilterLine).value:
             return []
-        texts = passed_texts(self._diagnosis, self._unread)
+        texts = passed_texts(self._diagnosis, self._unread, live=True)
         return [((f" {part}", ""),) for text in texts for part in wrap(self.glyphs.text(text), cells - 2)]
 
     def on_finding_list_chosen(self) -> None:

@@ -19,14 +19,15 @@ from nictop.model.columns.column import Cell, Column
 from nictop.model.devices.rights import missing_rights_text, rights_text
 from nictop.model.facts import clean, platform_text, width, wrap
 from nictop.model.rates.links import Rates
+from nictop.model.snapshot import Snapshot, has_platform
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.names import distinct_names
 from nictop.model.text.words import is_virtual, kernel_text
 from nictop.model.time_axis import LocalClock, clock_text
 from nictop.rules import Diagnosis, Severity
-from nictop.rules.registry import has_platform
-from nictop.rules.wording import severity_badges
+from nictop.rules.sources import SOURCES, is_retried, reason_text
+from nictop.rules.wording import RETRY_FOLLOWS, is_checked, severity_badges
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.table_line import cell_spans, fit_with_mark, header_line, headings
@@ -60,7 +61,7 @@ class HostRow(NamedTuple):
     host: HostSession
     moment: DrawTime
     severities: Sequence[Severity] | None = None
-    """Of its findings; None: not checked yet."""
+    """Of its findings; None: none is known, and not all checks have run."""
     glyphs: Glyphs = UNICODE
 
     @property
@@ -185,7 +186,7 @@ class HostTable(ChoiceView):
         """Draw `hosts` and the number of their findings; `shown` is the name of the one on the live screen."""
         self._hosts, self._shown = hosts, shown
         severities: dict[str, list[Severity]] = {
-            host.name: [] for host in hosts if diagnosis is not None and has_platform(host.snapshot)
+            host.name: [] for host in hosts if is_checked(diagnosis, host.snapshot)
         }
         for finding in diagnosis.findings if diagnosis is not None else ():
             severities.setdefault(finding.host, []).append(finding.severity)
@@ -248,7 +249,17 @@ def draw_host(host: HostSession, moment: DrawTime, cells: int, *, glyphs: Glyphs
     missing = missing_rights_text(snapshot)
     if missing:
         lines += _lines(f"{missing}; {MORE_RIGHTS}", cells, "dim")
+    lines += [line for text in retried_texts(snapshot) for line in _lines(text, cells, "warn")]
     return lines + [line for one in snapshot.troubles[-3:] for line in _lines(f"error: {one.message}", cells, "warn")]
+
+
+def retried_texts(snapshot: Snapshot) -> list[str]:
+    """``NetworkManager (D-Bus): not readable (did not answer); retry follows``: sources that failed, of a live host."""
+    inventory = snapshot.inventory
+    if inventory is None or snapshot.state != "live":
+        return []
+    failed = [(source, why) for source, why in inventory.unreadable.items() if is_retried(inventory, why)]
+    return [f"{reason_text(source, why)}; {RETRY_FOLLOWS}" for source, why in failed if source in SOURCES]
 
 
 def host_facts_text(host: HostSession, moment: DrawTime, cells: int) -> str:

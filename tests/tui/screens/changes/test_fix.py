@@ -20,6 +20,7 @@ from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.screens.dialogs.leave import LeaveScreen
 from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.widgets.base import button_row
 from nictop.tui.widgets.base.button_row import ButtonRow
 from nictop.tui.widgets.base.form import Form
 from nictop.wire.source import SourceState
@@ -91,6 +92,9 @@ async def test_without_allow_changes_f_shows_the_whole_plan(size: tuple[int, int
         assert str(JUMBO.commands[0]) in dialog_text(screen), "at once, to be copied while the host reads its values"
         await screen.press("y")
         assert screen.app.clipboard == "\n".join(step_texts(JUMBO.commands))
+        assert any(str(JUMBO.commands[0]) in one.message for one in screen.app._notifications), (
+            "it names what it copied"
+        )
         await wait_until(screen, lambda: any(one.change for one in screen.source.requests))
         request = next(one.change for one in screen.source.requests if one.change)
         plan = (jumbo_plan(request.actions[0]),)
@@ -287,7 +291,8 @@ async def test_at_the_plan_cancel_is_chosen(glyphs: Glyphs) -> None:
         assert "apply" not in decisions(screen)
 
 
-async def test_a_held_enter_neither_applies_nor_keeps() -> None:
+async def test_a_held_enter_neither_applies_nor_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(button_row, "NEW_STAGE_SECONDS", 600.0)  # on a slow machine, too
     async with live_screen(NARROW, allow_changes=True) as screen:
         reply = await scripted_change(screen)
         await screen.press("right", "enter", "enter", "enter")
@@ -317,7 +322,8 @@ async def test_a_double_click_on_apply_does_not_keep() -> None:
         assert button_labels(screen)[0] == "Keep"
 
 
-async def test_a_doubled_enter_does_not_answer_the_second_question() -> None:
+async def test_a_doubled_enter_does_not_answer_the_second_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(button_row, "NEW_STAGE_SECONDS", 600.0)  # on a slow machine, too
     async with live_screen(NARROW, allow_changes=True) as screen:
         reply = await scripted_change(screen, needs_second_yes=True)
         await screen.press("right", "enter", "enter", "enter")
@@ -633,3 +639,30 @@ async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: 
         await screen.receive(Line(change=ChangeLine(4.0, asked.id, "undone", HOSTILE)))
         await wait_until(screen, lambda: getattr(screen.nictop.changes.progress, "stage", "") == "ended")
         assert "\x1b" not in "\n".join(screen.drawn())
+
+
+def keys_line(screen: Screen) -> str:
+    """The lower border of the dialog."""
+    return next(row for row in screen.drawn() if "Tab Next" in row)
+
+
+async def test_the_keys_of_a_dialog_say_what_enter_does_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each stage a button is chosen from its first frame on, and Enter is named after it."""
+    monkeypatch.setattr(button_row, "NEW_STAGE_SECONDS", 0.0)
+    async with live_screen(WIDE, allow_changes=True) as screen:
+        reply = await scripted_change(screen)
+        assert "Enter Cancel ·" in keys_line(screen)
+        await screen.press("right")
+        await screen.settle()
+        assert "Enter Apply ·" in keys_line(screen)
+        await screen.press("enter")
+        for kind, label in (("applying", "Hide"), ("applied", "Hide")):
+            await reply(kind)  # type: ignore[arg-type]
+            assert f"Enter {label} ·" in keys_line(screen)
+            assert any(f"▸{label} ]" in row for row in screen.drawn())
+        await press_button(screen, "Keep")
+        await reply("kept")
+        assert "Enter Close ·" in keys_line(screen)
+        assert any("▸Close ]" in row for row in screen.drawn())
+        await screen.press("enter")
+        assert shows(screen, LiveScreen)

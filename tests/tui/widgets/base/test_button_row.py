@@ -6,6 +6,7 @@ import pytest
 from textual.app import App, ComposeResult
 
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.tui.widgets.base import button_row
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from tests.support.screen import running
 
@@ -118,3 +119,20 @@ async def test_a_choice_survives_the_same_stage_and_blanks_go_first() -> None:
         assert app.text == "[▸Copy ] [ Cancel ]"
         await pilot.press("enter")
         assert app.pressed == ["copy"]
+
+
+async def test_the_safe_button_of_a_new_stage_is_seen_at_once_and_not_pressed_by_the_key_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(button_row, "monotonic", lambda: now)
+    app = Row()
+    async with running(app, (60, 5)) as pilot:
+        await pilot.press("right", "enter")
+        app.row.show(APPLIED, stage="kept", chosen="undo")
+        assert app.text == "[ Keep ] [▸Undo now ]"
+        await pilot.press("enter")
+        assert app.pressed == ["apply"], "a doubled Enter"
+        now += button_row.NEW_STAGE_SECONDS
+        await pilot.press("enter")
+        assert app.pressed == ["apply", "undo"]

@@ -34,7 +34,7 @@ from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import PlannedAction
 from nictop.rules import Fix
 from nictop.tui.screens.changes.status import change_status, end_text
-from nictop.tui.widgets.changes.page import OUTCOME_STYLES, ChangePage
+from nictop.tui.widgets.changes.page import LIMITS, OUTCOME_STYLES, ChangePage
 from tests.support.findings import RENAME, commands, finding
 
 ACTION: Action = ("ip", "link", "set", "dev", "ens4", "mtu", "9000")
@@ -172,7 +172,7 @@ def test_whether_it_has_helped() -> None:
 def test_its_end_is_said(outcome: Outcome) -> None:
     text = words(after(Prepared(PLAN, False), ChangeEnded(outcome, "for this reason")))
     assert "for this reason" in text
-    assert ("Logged: see nictop changes" in text) == (outcome in ("kept", "undone", "failed", "unknown"))
+    assert ("nictop changes vm1" in text) == (outcome in ("kept", "undone", "failed", "unknown"))
     assert ("to make it persistent" in text) == (outcome == "kept")
 
 
@@ -180,3 +180,29 @@ def test_why_it_is_undone_is_said_once() -> None:
     progress = after(Applied(PLAN, 30.0), StepFailed("no such device"), Undoing("no such device"), Undoing(""))
     assert words(progress).count("no such device") == 1
     assert words(progress.after(ChangeEnded("undone", "no such device"))).count("no such device") == 1
+
+
+def test_what_takes_time_has_its_seconds_and_its_limit() -> None:
+    def drawn(*events: Event, decision: Decision | Literal[""]) -> str:
+        page = ChangePage(FIX_JOB, after(*events, decision=decision), 100, glyphs=UNICODE, began=100.0)
+        return " ".join(" ".join(span for span, _ in line) for line in page.lines(112.0, None))
+
+    assert f"Reading the current values on vm1: 12 s (at most {LIMITS.reply:g} s)" in drawn(decision="")
+    assert "Applying: 12 s (at most " in drawn(Prepared(PLAN, False), Applying(), decision="apply")
+    assert "Keeping the change: 12 s" in drawn(Applied(PLAN, 130.0), decision="keep")
+    assert "Rolling back: 12 s" in drawn(Applied(PLAN, 130.0), Undoing(""), decision="undo")
+
+
+def test_a_plan_that_is_rolled_back_by_a_checkpoint_has_the_commands_that_undo_it() -> None:
+    words_of_undo = "nmcli con mod ens4 802-3-ethernet.mtu 1500"
+    fix = replace(RENAME, undo=commands(words_of_undo))
+    job = replace(FIX_JOB, fix=fix)
+    checkpoint = (replace(PLAN[0], words=("nmcli", "con", "mod", "ens4"), undo=()),)
+    plan = Prepared(checkpoint, False)
+    assert "To undo it after it was kept" in words(after(plan, decision="", job=job), job=job)
+    assert words_of_undo in words(after(plan, decision="", job=job), job=job)
+    kept = after(plan, Applied(checkpoint, 30.0), ChangeEnded("kept", ""), job=job)
+    assert words_of_undo in words(kept, job=job)
+    assert "Logged, with the commands that undo it: nictop changes vm1" in words(kept, job=job)
+    assert words_of_undo not in words(after(plan, ChangeEnded("undone", ""), job=job), job=job)
+    assert words_of_undo not in words(after(Prepared(PLAN, False), decision="", job=job), job=job), "its rollback is"

@@ -249,7 +249,7 @@ PORTS = tuple(link(number, f"eth{number}", bus="pci", pci_address=f"0000:0{numbe
 
 def of_ports(*found: Finding) -> Diagnosis:
     """A diagnosis of vm1, in which a check was skipped."""
-    return Diagnosis(found, (Skipped("a_rule", "vm1", "", "needs root"),))
+    return Diagnosis(found, (Skipped("a_rule", "vm1", "", "needs root"),), ("vm1",))
 
 
 async def test_the_first_row_chosen_is_the_nic_with_the_worst_finding() -> None:

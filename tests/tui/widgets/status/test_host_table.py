@@ -173,3 +173,15 @@ def test_cells_have_the_width_of_their_columns(glyphs: Glyphs) -> None:
         spans = cell_spans(columns, row, glyphs)
         assert [width(text) for text, _ in spans] == [column.width + 1 for column in columns]
     assert all(text.isascii() for text, _ in cell_spans(columns, rows[0], glyphs)) or not glyphs.is_ascii
+
+
+def test_a_source_that_failed_is_named_with_its_retry() -> None:
+    why = Unreadable("failed", "NetworkManager did not answer: no reply within 2 s")
+    one = live()
+    whole = one.snapshot.inventory
+    assert whole is not None
+    one.process(Line(inventory=replace(whole, unreadable={"networkmanager": why})), 100.0)
+    text = " NetworkManager (D-Bus): not readable (NetworkManager did not answer: no reply within 2 s); retry follows"
+    assert text in facts(one)
+    one.snapshot = with_state(one.snapshot, "lost", "away")
+    assert text not in facts(one)
