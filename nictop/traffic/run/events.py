@@ -11,6 +11,9 @@ from nictop.traffic.path.result import PathReport
 from nictop.traffic.results.result import Result
 from nictop.traffic.run.failures import Failure
 
+WAITING_FOR_DATA = "waiting for the first byte"
+"""What a run does once both generators are started, until payload is moved."""
+
 
 @dataclass(frozen=True)
 class RunTimeouts:

@@ -198,7 +198,7 @@ class TrafficController:
             StepStarted,
         )
         from nictop.traffic.live.run_view import LiveRun
-        from nictop.traffic.run.events import IntervalMeasured, PathTested, RunFinished, Stage
+        from nictop.traffic.run.events import WAITING_FOR_DATA, IntervalMeasured, PathTested, RunFinished, Stage
         from nictop.traffic.session import Note
 
         if self._notes is not None:
@@ -227,6 +227,8 @@ class TrafficController:
                 self.sentence = ""
             if self._live is not None:
                 self._live.process(event)
+                if self.sentence == WAITING_FOR_DATA and self._live.has_data:
+                    self.sentence = ""
         self._publish_soon()
 
     def _note(self, notes: Iterable[HostNote]) -> None:

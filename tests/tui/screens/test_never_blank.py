@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,10 @@ from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.replay.run import RecordedRun
 from nictop.report.runs.points import set_up_points
 from nictop.rules import Finding
+from nictop.traffic.live.run_view import LiveRun
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun
-from nictop.traffic.run.events import Stage
+from nictop.traffic.run.events import WAITING_FOR_DATA, SocketSample, Stage
 from nictop.traffic.run.failures import Failure
 from nictop.tui.app import _greeting
 from nictop.tui.controllers.traffic import FinishedExperiment
@@ -33,6 +35,8 @@ from nictop.tui.widgets.traffic.results_list import ResultGroup
 from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
 from tests.support.screen import NARROW, Screen, live_screen, screen_with_hosts, wait_until
 from tests.support.stages import STAGES, items_of, recorded_hosts
+from tests.traffic.live.test_run_view import socket
+from tests.traffic.plans import PLAN
 from tests.traffic.runs import result
 
 VIEWS = ("614", "625", "637")
@@ -257,6 +261,19 @@ async def test_a_live_test_names_its_stages_until_there_is_data_and_why_there_is
         assert "To do: install iperf3 there" in shown
         assert any(one.startswith("Enter: run it again") for one in shown)
         assert f"{glyphs.critical} starting the server on vm2 9 s" in shown
+
+
+async def test_nothing_waits_for_the_first_byte_beside_a_rate() -> None:
+    async with live_screen(NARROW) as screen:
+        traffic = screen.nictop.traffic
+        session: Any = ScriptedRun(RunRequest("a", "b"), None)
+        traffic._live = LiveRun(PLAN, {})
+        traffic._take(Stage("running", WAITING_FOR_DATA), session)
+        control = socket(2, 300, 400)
+        traffic._take(SocketSample("b", None, (control,), "server"), session)
+        assert traffic.sentence == WAITING_FOR_DATA
+        traffic._take(SocketSample("b", None, (control, socket(1, 0, 9000)), "server"), session)
+        assert not traffic.sentence
 
 
 def test_the_first_frame_names_the_hosts_and_no_host_of_a_recording() -> None:
