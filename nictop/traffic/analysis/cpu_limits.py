@@ -34,7 +34,6 @@ FAIR_SHARE = 0.5
 THROTTLED_SHARE, MINOR_THROTTLED_SHARE = 0.2, 0.01
 """Of the seconds of the run, in which threads of the cgroup waited for its CPU limit: the cause, and mentioned."""
 MIN_LISTED_SHARE = 0.01
-UNSEEN_STEAL = " (not known: this machine shows no steal)"
 MOVING_THREAD = "a full thread that moves between CPUs"
 MAX_LISTED_THREADS = MAX_LISTED_MACHINES = 3
 
@@ -72,7 +71,11 @@ def unseen_hypervisors(result: Result, flow: Flow) -> tuple[Phrase, ...]:
     """Hypervisors of ends that show no steal, and whose CPU ready is not known either."""
     ready = {one.end for load in result.hosts for one in load.machines if one.ready is not None}
     unseen = [load for load in ends_of(result, flow) if load.steal_unseen and load.host not in ready]
-    return tuple(Phrase(f"hypervisor of {clean(load.host)}", UNSEEN_STEAL) for load in unseen)
+    return tuple(Phrase(f"hypervisor of {clean(load.host)}", _unseen_text(load)) for load in unseen)
+
+
+def _unseen_text(load: HostLoad) -> str:
+    return f" (not known: {clean(load.host)} shows no steal)"
 
 
 def throttled(result: Result, flow: Flow) -> Judgement:

@@ -15,6 +15,10 @@ WAITING_FOR_DATA = "waiting for the first byte"
 """What a run does once both generators are started, until payload is moved."""
 
 
+PATH_OF_CHECK = ", and the path between them"
+"""End of the sentence about the stage "checking" of a run, which tests the path too."""
+
+
 @dataclass(frozen=True)
 class RunTimeouts:
     """Time limits of a run, in seconds."""

@@ -35,6 +35,7 @@ from nictop.traffic.plan.plan import MAX_PORT, RunPlan, next_port, plan_problems
 from nictop.traffic.plan.tools import refusals
 from nictop.traffic.run.endpoint import RunEnd
 from nictop.traffic.run.events import (
+    PATH_OF_CHECK,
     WAITING_FOR_DATA,
     IntervalMeasured,
     PathTested,
@@ -141,7 +142,7 @@ class Run:
         if wrong:
             raise RunFailed(Failure("option", "; ".join(wrong)))
         what = "checking iperf3 on both hosts" if self.plan.has_bulk else "checking both hosts"
-        yield Stage("checking", f"{what}, and the path between them")
+        yield Stage("checking", f"{what}{PATH_OF_CHECK}")
         await self._check()
         if self._path_test is not None:
             yield PathTested(self._path_test)

@@ -90,6 +90,8 @@ class TrafficController:
         self.stages: list[tuple[str, float]] = []
         """Of the step that runs now, or ran last: what it did before anything was measured, and the seconds of
         CLOCK_MONOTONIC when it began."""
+        self.untested: dict[int, str] = {}
+        """Number of a stage of `stages` → what of it was not done."""
         self.trouble = ""
         """Why it ended before its end, or did not start; "": it did."""
         self.notes: list[str] = []
@@ -205,7 +207,7 @@ class TrafficController:
             self._note(self._notes.notes_of(event))
         if isinstance(event, StepStarted):
             self.began, self.began_at, self.wanted, self.path_test = event, monotonic(), None, None
-            self.stages = []
+            self.stages, self.untested = [], {}
             self._live = LiveRun(event.step.plan, session.hosts)
             self.publish()  # at once: `began` and the view are of one step
         elif isinstance(event, PauseStarted):
@@ -215,6 +217,8 @@ class TrafficController:
             self._enter(event.sentence)
         elif isinstance(event, PathTested):
             self.path_test = event.report
+            if any(one.test is None for one in event.report.result.directions) and self.stages:
+                self.untested[len(self.stages) - 1] = "path not fully tested"
         elif isinstance(event, (Note, SaveFailed)):
             self.notes.append(event.sentence)
         elif isinstance(event, StepEnded):

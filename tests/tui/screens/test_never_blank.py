@@ -19,9 +19,10 @@ from nictop.replay.run import RecordedRun
 from nictop.report.runs.points import set_up_points
 from nictop.rules import Finding
 from nictop.traffic.live.run_view import LiveRun
+from nictop.traffic.path.result import PathDirection, PathEnd, PathReport, PathResult
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun
-from nictop.traffic.run.events import WAITING_FOR_DATA, SocketSample, Stage
+from nictop.traffic.run.events import WAITING_FOR_DATA, PathTested, SocketSample, Stage
 from nictop.traffic.run.failures import Failure
 from nictop.tui.app import _greeting
 from nictop.tui.controllers.traffic import FinishedExperiment
@@ -195,6 +196,9 @@ async def test_the_moment_that_a_search_jumps_to_is_not_blank() -> None:
                     assert "settings of the test unknown" not in " ".join(screen.drawn())
 
 
+UNTESTED = "the path test did not end"
+
+
 class ScriptedRun:
     """A `RunSession` whose stages are those that the test sends; "!" and a reason end it."""
 
@@ -205,9 +209,14 @@ class ScriptedRun:
         self.results: tuple[StoredRun, ...] = ()
         type(self).stages = asyncio.Queue()
 
-    async def events(self) -> AsyncGenerator[Stage, None]:
+    async def events(self) -> AsyncGenerator[Stage | PathTested, None]:
         while True:
             sentence = await self.stages.get()
+            if sentence == UNTESTED:
+                ends = (PathEnd("vm1", "a", 1, "192.0.2.1", None, None, True, {}),) * 2
+                directions = tuple(PathDirection(*ends, None, None, "vm1: no answer") for _ in range(2))
+                yield PathTested(PathReport(PathResult(0.0, "", 0, (directions[0], directions[1])), ()))
+                continue
             if sentence.startswith("!"):
                 raise NictopError(sentence[1:], "install iperf3 there")
             yield Stage("preparing", sentence)
@@ -243,6 +252,7 @@ async def test_a_live_test_names_its_stages_until_there_is_data_and_why_there_is
         assert says_something(body(screen)), "\n".join(screen.drawn())
         await enter("checking iperf3 on both hosts, and the path between them")
         now += 3
+        await enter(UNTESTED)
         await enter("starting the server on vm2")
         now += 9
         traffic.publish()
@@ -250,7 +260,9 @@ async def test_a_live_test_names_its_stages_until_there_is_data_and_why_there_is
         shown = lines()
         assert "Nothing is measured yet; the chart begins with the first data." in shown
         passed, waiting = (glyphs.passed, glyphs.encode("◌"))
-        assert f"{passed} checking iperf3 on both hosts, and the path between them 3 s" in shown
+        assert not any(one.startswith(f"{passed} checking iperf3 on both hosts") for one in shown)
+        untested = "checking iperf3 on both hosts: path not fully tested"
+        assert any(one.startswith(f"{glyphs.warning} {untested} ") and one.endswith(" 3 s") for one in shown)
         assert f"{waiting} starting the server on vm2 9 s" in shown
         assert any(one.startswith("Last result: ") and "received by" in one for one in shown)
         await enter("!vm2: iperf3 is not installed")
