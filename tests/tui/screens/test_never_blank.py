@@ -177,7 +177,7 @@ async def test_a_test_that_has_not_begun_says_when_it_does_and_how_the_one_befor
             text = " ".join(" ".join(body(screen)).split())
             assert "Test 2 of 2 (client alma-load-001, server alma-load-002)" in text
             assert "It begins at 12:41:36, in 10 s. Enter: go there" in text
-            assert "Result of test 1: 104 Mb/s received by alma-load-002" in text
+            assert "Result of test 1, alma-load-001 → alma-load-002: 104 Mb/s received by alma-load-002" in text
             assert says_something(body(screen))
 
 
@@ -264,7 +264,7 @@ async def test_a_live_test_names_its_stages_until_there_is_data_and_why_there_is
         untested = "checking iperf3 on both hosts: path not fully tested"
         assert any(one.startswith(f"{glyphs.warning} {untested} ") and one.endswith(" 3 s") for one in shown)
         assert f"{waiting} starting the server on vm2 9 s" in shown
-        assert any(one.startswith("Last result: ") and "received by" in one for one in shown)
+        assert any(one.startswith(glyphs.text("Last result, a → b: ")) and "received by" in one for one in shown)
         await enter("!vm2: iperf3 is not installed")
         await wait_until(screen, lambda: not traffic.running)
         await screen.settle()

@@ -3,7 +3,7 @@
 Nothing is measured yet
 ✓ checking iperf3 on both hosts, and the path between them          2 s
 ◌ starting the server on vm2                                        3 s
-Last result: 9.41 Gb/s received by vm2
+Last result, vm1 → vm2: 9.41 Gb/s received by vm2
 """
 
 from __future__ import annotations
