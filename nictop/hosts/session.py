@@ -91,6 +91,8 @@ class HostSession:
         """Nothing is waited for any more."""
         self.in_run = False
         """A traffic run measures it: nothing is requested from it that costs CPU time."""
+        self.run_interval: float | None = None
+        """Seconds between two readings while a run measures it; None: those of `settings`."""
         self.settings = Request(interval=interval, watch=())
         """What was requested of its probe, except for the time of a run."""
         self._source, self._clock = source, clock
@@ -152,12 +154,12 @@ class HostSession:
         if ifindex is not None:
             watch = tuple(dict.fromkeys((ifindex, *watch)))[:MAX_WATCHED_LINKS]
         self.in_run = True
-        interval = min(interval, self.settings.interval or interval)
+        interval = self.run_interval = min(interval, self.settings.interval or interval)
         await self.source.request(Request(interval=interval, watch=watch))
 
     async def leave_run(self) -> None:
         """Read with the settings outside a run again."""
-        self.in_run = False
+        self.in_run, self.run_interval = False, None
         await self.source.request(Request(interval=self.settings.interval, watch=self.settings.watch))
 
     # -------------------------------------------------------------------------------------------------------- items

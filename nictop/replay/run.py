@@ -37,7 +37,7 @@ from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.run.endpoint import RunEnd
-from nictop.traffic.run.events import IntervalMeasured, RunFinished, SocketSample, Stage
+from nictop.traffic.run.events import WAITING_FOR_DATA, IntervalMeasured, RunFinished, SocketSample, Stage
 from nictop.traffic.run.failure_cause import end_failure, no_result_failure
 from nictop.traffic.run.failures import Failure
 from nictop.traffic.run.host import RunHost
@@ -271,7 +271,7 @@ class RecordedRun:
         if self._plan is not None:
             self._start(self._plan, hosts)
             self._live_run = LiveRun(self._plan, self._hosts)
-            self._live_run.process(Stage("running", "waiting for the first byte"), self._now)
+            self._live_run.process(Stage("running", WAITING_FOR_DATA), self._now)
 
     def _coming_load_request(self) -> TrafficRequest | None:
         """To the client of the bulk flow, which is started later: its options were known to the user from the

@@ -77,6 +77,23 @@ def test_rates_can_be_read_by_name() -> None:
     assert document["counters"]["links_names"][ifindex] == "ens256"
 
 
+def test_counters_can_be_read_by_name() -> None:
+    document = json.loads(show_json(demo()))
+    raw, names, named = document["counters"], document["counter_names"], document["counters_by_name"]
+    ifindex = next(number for number, name in raw["links_names"].items() if name == "ens224")
+    position = names["links"].index("rx_bytes")
+    assert named["links"]["ens224"]["rx_bytes"] == raw["links"][ifindex][position] > 0
+    assert set(named["links"]) == set(raw["links_names"].values())
+    assert named["cpus"]["0"]["user"] == raw["cpus"]["0"][names["cpus"].index("user")]
+    for kind in ("queues", "driver"):
+        assert {raw["links_names"][number] for number in raw[kind]} >= set(named[kind]), kind
+    for number, queues in raw["queues"].items():
+        for direction, queue, values in queues:
+            name = raw["links_names"][number]
+            assert list(named["queues"][name][f"{direction} {queue}"].values()) == values
+    assert sum(map(len, named["softnet"].values())) == sum(map(len, raw["softnet"].values()))
+
+
 def test_a_link_of_another_namespace_has_no_name_of_this_one() -> None:
     names = Names({"2": "eth0"}, {}, {})
     assert _record({"lower": 2, "lower_namespace": None}, names)["lower_name"] == "eth0"

@@ -5,6 +5,8 @@ Pure: takes the document of one host as JSON values, and its schema. Numbers and
 - ``"master": 7`` is followed by ``"master_name": "bond0"``;
 - a record in a mapping by number gets ``"name"``: ``"rates": {"links": {"2": {"name": "ens224", …}}}``;
 - a mapping of anything else is followed by one of names: ``"driver": {"2": […]}, "driver_names": {"2": "ens224"}``;
+- ``counters_by_name`` has the counters by the name of the link or the number of the CPU, then by their own names:
+  ``{"links": {"ens224": {"rx_bytes": 1200, …}}, "cpus": {"0": {"user": 12, …}}, …}``;
 - in the rates, ``driver_counters`` has the counters of `driver` by their names.
 """
 
@@ -45,6 +47,16 @@ NAME_SCHEMA: Json = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 NAMES_SCHEMA: Json = {"type": "object", "additionalProperties": {"type": "string"}}
 
 
+COUNTERS_SCHEMA: Json = {
+    "type": "object",
+    "additionalProperties": {
+        "type": "object",
+        "additionalProperties": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+    },
+}
+"""Name → name of the counter → value."""
+
+
 @dataclass(frozen=True)
 class Names:
     """Number → name of the links, threads and interrupts of one host."""
@@ -66,6 +78,8 @@ def names_of(snapshot: Snapshot) -> Names:
 def add_names(document: Json, snapshot: Snapshot) -> Json:
     """The document of a host with names beside the numbers."""
     named: Json = _record(document, names_of(snapshot))
+    if document.get("counters") is not None:
+        named["counters_by_name"] = _counters_by_name(document["counters"], document["counter_names"], snapshot)
     if document.get("rates") is not None:
         named["rates"]["driver_counters"] = _driver_counters(document["rates"]["driver"], snapshot)
     return named
@@ -123,8 +137,33 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _counters_by_name(counters: Json, counter_names: Json, snapshot: Snapshot) -> Json:
+    """Kind of counter → name of the link, or number of the CPU → name of the counter → value; with the queue, VF or
+    channel between link and counter where there are several."""
+    links = names_of(snapshot).links
+    found: Json = {"links": {}, "queues": {}, "vfs": {}, "channels": {}}
+    found["driver"] = _driver_counters(counters["driver"], snapshot)
+    for kind in ("cpus", "softirqs", "softnet"):
+        found[kind] = {cpu: _named(counter_names[kind], values) for cpu, values in counters[kind].items()}
+    for ifindex, values in counters["links"].items():
+        found["links"][links.get(ifindex, ifindex)] = _named(counter_names["links"], values)
+    for ifindex, queues in counters["queues"].items():
+        found["queues"][links.get(ifindex, ifindex)] = {
+            f"{direction} {number}": _named(counter_names["queues"], values) for direction, number, values in queues
+        }
+    for kind in ("vfs", "channels"):
+        for ifindex, parts in counters[kind].items():
+            named = {number: _named(counter_names[kind], values) for number, values in parts.items()}
+            found[kind][links.get(ifindex, ifindex)] = named
+    return found
+
+
+def _named(names: list[str], values: list[Any]) -> Json:
+    return dict(zip(names, values, strict=False))
+
+
 def _driver_counters(rates: Json, snapshot: Snapshot) -> Json:
-    """Name of the link → name of the counter → per second."""
+    """Name of the link → name of the counter → per second, or its value."""
     found: Json = {}
     for ifindex, values in rates.items():
         link = snapshot.links.get(int(ifindex))
@@ -153,6 +192,13 @@ def add_names_to_schema(schema: Json) -> Json:
             "type": "object",
             "additionalProperties": {"anyOf": [{"type": "number"}, {"type": "null"}]},
         },
+    }
+    parts["ShowDocument"]["properties"]["counters_by_name"] = {
+        "type": "object",
+        "description": "Kind of counter, then name of the link or number of the CPU, then (queues, vfs, channels) "
+        "which of the link, then name of the counter: value.",
+        "properties": dict.fromkeys(("links", "driver", "cpus", "softirqs", "softnet"), COUNTERS_SCHEMA)
+        | {kind: {"type": "object", "additionalProperties": COUNTERS_SCHEMA} for kind in ("queues", "vfs", "channels")},
     }
     return schema
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
-from nictop.traffic.analysis.cpu_load import NEARLY_FULL_SHARE, BusyCpu, HostLoad, ThreadLoad
+from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS, NEARLY_FULL_SHARE, BusyCpu, HostLoad, ThreadLoad
 from nictop.traffic.analysis.judgement import Judgement, Phrase, ends_of, on_one_machine, packets_text
 from nictop.traffic.analysis.setup_facts import NicSetup
 from nictop.traffic.results.result import MAX_READY_SHARE, MAX_STEAL_SHARE, Flow, Result
@@ -34,7 +34,7 @@ FAIR_SHARE = 0.5
 THROTTLED_SHARE, MINOR_THROTTLED_SHARE = 0.2, 0.01
 """Of the seconds of the run, in which threads of the cgroup waited for its CPU limit: the cause, and mentioned."""
 MIN_LISTED_SHARE = 0.01
-UNSEEN_STEAL = " (not known: this machine shows no steal)"
+MOVING_THREAD = "a full thread that moves between CPUs"
 MAX_LISTED_THREADS = MAX_LISTED_MACHINES = 3
 
 
@@ -71,7 +71,11 @@ def unseen_hypervisors(result: Result, flow: Flow) -> tuple[Phrase, ...]:
     """Hypervisors of ends that show no steal, and whose CPU ready is not known either."""
     ready = {one.end for load in result.hosts for one in load.machines if one.ready is not None}
     unseen = [load for load in ends_of(result, flow) if load.steal_unseen and load.host not in ready]
-    return tuple(Phrase(f"hypervisor of {clean(load.host)}", UNSEEN_STEAL) for load in unseen)
+    return tuple(Phrase(f"hypervisor of {clean(load.host)}", _unseen_text(load)) for load in unseen)
+
+
+def _unseen_text(load: HostLoad) -> str:
+    return f" (not known: {clean(load.host)} shows no steal)"
 
 
 def throttled(result: Result, flow: Flow) -> Judgement:
@@ -127,15 +131,42 @@ def full_cpus(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Jud
         if load.busy_cpus:
             continue
         hottest = f"{where} CPU {load.busy.hottest} at {units.percentage(load.busy.hottest_busy)}"
+        moving = _moving_text(result, load)
         if thread is not None and thread.share >= NEARLY_FULL_SHARE:
             rest = f" at {units.percentage(thread.share)} of a core"
             possible.append(Phrase(f"thread {_thread(thread)} on {where}", rest))
-        elif load.threads is None and load.busy.total >= NEARLY_FULL_SHARE:
-            possible.append(Phrase("a full thread that moves between CPUs", f" ({hottest}; threads not read)"))
+        elif moving:
+            possible.append(Phrase(MOVING_THREAD, f" ({hottest} on average; {moving})"))
         else:
             excluded.append(hottest)
     phrases = (Phrase("CPU", f" (hottest on average: {', '.join(excluded)})"),) if excluded else ()
     return Judgement(None, phrases, tuple(possible))
+
+
+def _moving_text(result: Result, load: HostLoad) -> str:
+    """Why a thread that moves between CPUs may have been full although no CPU was on average: ``a CPU was full
+    in 4 of 9 readings: CPU 0, CPU 2``, ``threads not read``; "": no reading had a full CPU, and no thread can have been
+    full."""
+    full = _full_windows_text(result, load)
+    if full or load.busy is None or load.busy.total < NEARLY_FULL_SHARE:
+        return full
+    if load.threads is None:
+        return "threads not read"
+    process = next((one for one in load.threads if one.generator and not one.cpus), None)
+    if process is None or process.share < NEARLY_FULL_SHARE:
+        return ""
+    return f"threads of {_thread(process)} not read, {units.percentage(process.share)} of a core together"
+
+
+def _full_windows_text(result: Result, load: HostLoad) -> str:
+    """``a CPU was full in 4 of 9 readings: CPU 0, CPU 2``: of those in the measured seconds; "": in none."""
+    edge = MIN_CPU_WINDOW_SECONDS / 2  # most of a window that ends between these is of the measured seconds
+    measured = [one for one in load.series if edge <= one.time <= result.plan.span + edge]
+    full = [one.hottest for one in measured if one.hottest_busy >= BUSY_CPU_SHARE]
+    if not full:
+        return ""
+    names = ", ".join(f"CPU {cpu}" for cpu in sorted(set(full)))
+    return f"a CPU was full in {len(full)} of {count_noun(len(measured), 'reading')}: {names}"
 
 
 def _busiest_first(load: HostLoad) -> list[BusyCpu]:
@@ -240,7 +271,12 @@ def all_cpus(result: Result, flow: Flow) -> Judgement:
             ]
             rest = f": {_busy_text(load)}; most for {', '.join(machines)}"
             return Judgement(Phrase(f"hypervisor {clean(load.host)}", rest))
-        examined.append(f"{clean(load.host)} CPU {load.busy.hottest} at {units.percentage(load.busy.hottest_busy)}")
+        hottest = f"{clean(load.host)} CPU {load.busy.hottest} at {units.percentage(load.busy.hottest_busy)}"
+        windows = _full_windows_text(result, load)
+        if windows:
+            possible.append(Phrase(f"a CPU of hypervisor {clean(load.host)}", f" ({hottest} on average; {windows})"))
+        else:
+            examined.append(hottest)
     is_below = bool(examined) and not on_one_machine(result)
     excluded = (Phrase("hypervisor CPU", f" ({', '.join(examined)})"),) if is_below else ()
     return Judgement(None, excluded, tuple(possible))

@@ -278,7 +278,8 @@ def _segments(result: Result, flow: Flow) -> Judgement:
     if computed > EXPLAINED_FACTOR * measured:
         return Judgement(None, (_retransmits(text, limit), *drops))
     if _has_free_window(flow, figures):
-        window = f"cwnd {count_noun(figures.congestion_window or 0, 'segment')}, not full"
+        cwnd = count_noun(figures.congestion_window or 0, "segment")
+        window = f"the congestion window was not what limited it: {cwnd}, not full"
         return Judgement(None, (_retransmits(text, window), *drops))
     if computed < measured / EXPLAINED_FACTOR:
         return Judgement(None, () if dropped else drops, drops if dropped else ())

@@ -21,6 +21,8 @@ from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.results.result import Flow, IntervalPoint, SocketFigures
 from nictop.traffic.run.endpoint import CONTROL_BYTES
 
+COOKIE_BYTES = 37
+"""That each connection of iperf3 begins with (COOKIE_SIZE): no payload."""
 MIN_SOCKET_INTERVAL = 0.05
 """Seconds between two samples of the sockets that make a rate."""
 
@@ -73,6 +75,8 @@ class FlowView:
     """Its totals, once the run has ended."""
     figures: SocketFigures | None = None
     """Figures of the sender's connections in the measured seconds, once the run has ended."""
+    by_sockets: bool = False
+    """`arrivals` are of the receiver's sockets: they are dropped as soon as a generator reports its own."""
     earlier_retransmits: int = 0
     """Segments before the first of `sender_states`: of connections whose first sample is not a state."""
 
@@ -175,6 +179,7 @@ class FlowWatch:
             sendings,
             flow=final.flow if final is not None else None,
             figures=final.figures if final is not None else None,
+            by_sockets=final is None and bool(arrivals) and arrivals is self._arrived_by_sockets.all,
             earlier_retransmits=self._earlier_retransmits if sendings is self._from_sockets.all else 0,
         )
 
@@ -247,6 +252,15 @@ def _data_sockets(sockets: Sequence[TrafficSocket], *, sends: bool) -> tuple[Tra
     moved = {one.inode: _moved(one, sends) for one in sockets if _moved(one, sends) > _moved(one, not sends)}
     least = min(max(moved.values(), default=0), CONTROL_BYTES)
     return tuple(one for one in sockets if moved.get(one.inode, -1) >= least)
+
+
+def carry_payload(sockets: Sequence[TrafficSocket], *, has_control: bool) -> bool:
+    """Payload was moved. `has_control`: one of the connections is the control connection of iperf3, which moves bytes
+    before any payload."""
+    moved = sorted(max(one.bytes_acked or 0, one.bytes_received or 0) for one in sockets)
+    if not has_control:
+        return bool(moved) and moved[-1] > 0
+    return len(moved) > 1 and moved[-2] > COOKIE_BYTES
 
 
 def _moved(one: TrafficSocket, sends: bool) -> int:

@@ -28,6 +28,7 @@ from nictop.traffic.live.flow_view import (
     SampleBuffer,
     SenderState,
     TimedT,
+    carry_payload,
     result_flow_view,
 )
 from nictop.traffic.live.host_view import HostLoadView, HostWatch, result_host_view
@@ -175,6 +176,11 @@ class LiveRun:
             self._result, self._ended = event.result, now
             self.plan = event.result.plan
 
+    @property
+    def has_data(self) -> bool:
+        """The first byte of payload was moved, as generators or sockets report it."""
+        return self._axis is not None
+
     def view(self, now: float | None = None) -> RunView:
         """The current view."""
         now = clock.monotonic() if now is None else now
@@ -237,7 +243,7 @@ class LiveRun:
     def _add_sockets(self, event: SocketSample, now: float) -> None:
         if event.time is not None:
             self._set_axis(now - event.time, exact=True)
-        elif self._axis is None and any(one.bytes_acked or one.bytes_received for one in event.sockets):
+        elif self._axis is None and carry_payload(event.sockets, has_control=self.plan.generator == "iperf3"):
             self._set_axis(now + self.plan.omit, exact=False)
         if self._axis is None:
             return

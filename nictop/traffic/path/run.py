@@ -72,6 +72,8 @@ class PathRun:
         self._lines: dict[str, TrafficLine] = {}
         """Id of a request → its newest line with a result."""
         self._wall = time.time()
+        self._late: dict[str, float] = {}
+        """Id of a request that nictop ended because its time limit was over → the limit in seconds."""
         self.stage: PathStage = "starting"
         self.deadline = math.inf
         """CLOCK_MONOTONIC: when to call `expire`."""
@@ -114,6 +116,10 @@ class PathRun:
 
     async def _advance(self, *, is_late: bool = False) -> None:
         """Go on to the next stage if this one is done."""
+        limits = {"starting": self._timeouts.listen, "testing": self._timeouts.test}
+        if is_late and self.stage in limits:
+            late = self._testers if self.stage == "testing" else self._listeners
+            self._late.update((name, limits[self.stage]) for name in late if name in self._running)
         if self.stage == "starting" and (
             is_late or all(one in self._lines or one not in self._running for one in self._listeners)
         ):
@@ -160,8 +166,15 @@ class PathRun:
         if test is None:
             failed = next((one for one in (listened, tested) if one is not None and one.kind == "failed"), None)
             host = receiver.host if failed is not None and failed is listened else sender.host
-            failure = f"{clean(host)}: {clean(failed.text)}" if failed is not None else f"{clean(host)}: no answer"
+            limit = self._late.get(self._listeners[1 - side] if listener is None else self._testers[side])
+            host = receiver.host if listener is None and limit is not None else host
+            text = clean(failed.text) if failed is not None else "no answer"
+            failure = f"{clean(host)}: {text if limit is None else _late_text(limit)}"
         return PathDirection(sender, receiver, test, listener, failure)
+
+
+def _late_text(limit: float) -> str:
+    return f"no answer within {limit:g} s, the time limit of nictop, which ended the path test"
 
 
 async def end_path_run(run: PathRun, inbox: TrafficInbox) -> None:

@@ -11,6 +11,13 @@ from nictop.traffic.path.result import PathReport
 from nictop.traffic.results.result import Result
 from nictop.traffic.run.failures import Failure
 
+WAITING_FOR_DATA = "waiting for the first byte"
+"""What a run does once both generators are started, until payload is moved."""
+
+
+PATH_OF_CHECK = ", and the path between them"
+"""End of the sentence about the stage "checking" of a run, which tests the path too."""
+
 
 @dataclass(frozen=True)
 class RunTimeouts:

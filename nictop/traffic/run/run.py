@@ -35,6 +35,8 @@ from nictop.traffic.plan.plan import MAX_PORT, RunPlan, next_port, plan_problems
 from nictop.traffic.plan.tools import refusals
 from nictop.traffic.run.endpoint import RunEnd
 from nictop.traffic.run.events import (
+    PATH_OF_CHECK,
+    WAITING_FOR_DATA,
     IntervalMeasured,
     PathTested,
     RunEvent,
@@ -140,7 +142,7 @@ class Run:
         if wrong:
             raise RunFailed(Failure("option", "; ".join(wrong)))
         what = "checking iperf3 on both hosts" if self.plan.has_bulk else "checking both hosts"
-        yield Stage("checking", f"{what}, and the path between them")
+        yield Stage("checking", f"{what}{PATH_OF_CHECK}")
         await self._check()
         if self._path_test is not None:
             yield PathTested(self._path_test)
@@ -306,7 +308,7 @@ class Run:
         deadline = started + self.plan.seconds + self._limits.grace
         watched, deciding = self._ends, self._load_ends or self._ends
         watch = PayloadWatch(self._plan_of(watched), self._limits, started)
-        yield Stage("running", "waiting for the first byte")
+        yield Stage("running", WAITING_FOR_DATA)
         while any(end.ended is None for end in deciding.values()):
             line = await self._inbox.next(watch.limit(deadline, time.monotonic()))
             if line is None:

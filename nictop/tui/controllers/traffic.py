@@ -90,6 +90,8 @@ class TrafficController:
         self.stages: list[tuple[str, float]] = []
         """Of the step that runs now, or ran last: what it did before anything was measured, and the seconds of
         CLOCK_MONOTONIC when it began."""
+        self.untested: dict[int, str] = {}
+        """Number of a stage of `stages` → what of it was not done."""
         self.trouble = ""
         """Why it ended before its end, or did not start; "": it did."""
         self.notes: list[str] = []
@@ -198,14 +200,14 @@ class TrafficController:
             StepStarted,
         )
         from nictop.traffic.live.run_view import LiveRun
-        from nictop.traffic.run.events import IntervalMeasured, PathTested, RunFinished, Stage
+        from nictop.traffic.run.events import WAITING_FOR_DATA, IntervalMeasured, PathTested, RunFinished, Stage
         from nictop.traffic.session import Note
 
         if self._notes is not None:
             self._note(self._notes.notes_of(event))
         if isinstance(event, StepStarted):
             self.began, self.began_at, self.wanted, self.path_test = event, monotonic(), None, None
-            self.stages = []
+            self.stages, self.untested = [], {}
             self._live = LiveRun(event.step.plan, session.hosts)
             self.publish()  # at once: `began` and the view are of one step
         elif isinstance(event, PauseStarted):
@@ -215,6 +217,8 @@ class TrafficController:
             self._enter(event.sentence)
         elif isinstance(event, PathTested):
             self.path_test = event.report
+            if any(one.test is None for one in event.report.result.directions) and self.stages:
+                self.untested[len(self.stages) - 1] = "path not fully tested"
         elif isinstance(event, (Note, SaveFailed)):
             self.notes.append(event.sentence)
         elif isinstance(event, StepEnded):
@@ -227,6 +231,8 @@ class TrafficController:
                 self.sentence = ""
             if self._live is not None:
                 self._live.process(event)
+                if self.sentence == WAITING_FOR_DATA and self._live.has_data:
+                    self.sentence = ""
         self._publish_soon()
 
     def _note(self, notes: Iterable[HostNote]) -> None:

@@ -11,7 +11,7 @@ from nictop.model.devices.netdevs import End
 from nictop.probe.records import Qdisc
 from nictop.traffic.analysis.bottleneck import bottleneck, examined_bottleneck
 from nictop.traffic.analysis.counted_losses import CountedLoss
-from nictop.traffic.analysis.cpu_load import BusyCpu, Machine, ThreadLoad
+from nictop.traffic.analysis.cpu_load import Busy, BusyCpu, Machine, ThreadLoad
 from nictop.traffic.analysis.path_limits import reachable_rate
 from nictop.traffic.analysis.path_proof import Carried, HostProof, PathProof
 from nictop.traffic.analysis.setup_facts import NicSetup, SendQueueing
@@ -19,7 +19,7 @@ from nictop.traffic.generators.intervals import Total
 from nictop.traffic.results.result import Flow, Result, SocketFigures
 from nictop.traffic.run.failures import Failure
 from tests.traffic.plans import PLAN
-from tests.traffic.runs import flow, load, result
+from tests.traffic.runs import BUSY, flow, load, result
 
 SETUPS = {"a": NicSetup(None, (SendQueueing("ens4", "fq_codel"),)), "b": NicSetup(1, (SendQueueing("ens5", "mq"),))}
 ALL_EXCLUDED = "not determined; possible: network between the hosts, hypervisor of a guest; excluded: "
@@ -99,7 +99,7 @@ def test_cause(run: Result, sentence: str) -> None:
     assert bottleneck(run, SETUPS).startswith(sentence)
 
 
-UNSEEN = "not known: this machine shows no steal"
+UNSEEN = "not known: a shows no steal"
 
 
 def test_a_hypervisor_whose_guest_shows_no_steal_is_not_excluded() -> None:
@@ -110,7 +110,7 @@ def test_a_hypervisor_whose_guest_shows_no_steal_is_not_excluded() -> None:
     assert ("network between the hosts", "", "possible") in rows
     both = replace(run, hosts=(load("a", steal_unseen=True), load("b", "server", steal_unseen=True)))
     sentence = bottleneck(both, SETUPS)
-    assert f"hypervisor of b ({UNSEEN})" in sentence and "steal (" not in sentence
+    assert "hypervisor of b (not known: b shows no steal)" in sentence and "steal (" not in sentence
     # beside another possible cause, and below the cause
     assert f"hypervisor of a ({UNSEEN})" in bottleneck(replace(run, sockets=()), SETUPS)
     full = examined_bottleneck(replace(run, hosts=(run.hosts[0], BUSY_RECEIVER)), SETUPS)[1]
@@ -301,7 +301,7 @@ def test_network_is_possible_if_both_hosts_are_excluded() -> None:
         ({"hosts": (IDLE[0], load("b", "server", hottest_busy=0.9))}, "b CPU 2 at 90 %"),
         (
             {"hosts": (IDLE[0], load("b", "server", user=1.0))},
-            "a full thread that moves between CPUs (b CPU 2 at 50 %; threads not read)",
+            "a full thread that moves between CPUs (b CPU 2 at 50 % on average; threads not read)",
         ),
         ({"hosts": (load("a", steal=0.4), IDLE[1])}, "steal on a (10 % of its CPU time)"),
     ],
@@ -471,6 +471,50 @@ def test_full_thread_that_moves_between_cpus() -> None:
     )
 
 
+def readings(*busy: tuple[float, int]) -> tuple[Busy, ...]:
+    """One a second: (share, number) of the hottest CPU."""
+    return tuple(
+        replace(BUSY, time=time, hottest=cpu, hottest_busy=share) for time, (share, cpu) in enumerate(busy, start=1)
+    )
+
+
+IDLE_THREAD = replace(GENERATOR_THREAD, share=0.3, cpus=(0, 2))
+
+
+@pytest.mark.parametrize("threads", [None, (), (IDLE_THREAD,)], ids=["not read", "none", "not full"])
+def test_a_cpu_that_was_full_in_some_readings_is_not_excluded_by_its_average(
+    threads: tuple[ThreadLoad, ...] | None,
+) -> None:
+    series = readings((1.0, 0), (0.7, 2), (0.96, 2), (1.0, 0))
+    moving = load("a", hottest=2, hottest_busy=0.78, series=series, threads=threads)
+    run = result(hosts=(moving, load("b", "server", threads=())), plan=replace(PLAN, time=10))
+    rows = {(one.limit, one.value, one.verdict) for one in examined_bottleneck(run, SETUPS)[1]}
+    value = "a CPU 2 at 78 % on average; a CPU was full in 3 of 4 readings: CPU 0, CPU 2"
+    assert ("a full thread that moves between CPUs", value, "possible") in rows
+    assert ("CPU", "hottest on average: b CPU 2 at 50 %", "excluded") in rows
+    # readings outside of the measured seconds are of something else, as is a CPU that is not full
+    early = replace(series[0], time=0.1), replace(series[0], time=11.0), replace(series[0], hottest_busy=0.9)
+    quiet = replace(run, hosts=(replace(moving, series=early, threads=()), run.hosts[1]))
+    assert "moves between CPUs" not in bottleneck(quiet, SETUPS)
+
+
+def test_a_process_whose_threads_were_not_read_may_have_a_full_one() -> None:
+    process = replace(GENERATOR_THREAD, share=1.4, cpus=())
+    sentence = bottleneck(receiver(process, full=()))
+    assert "moves between CPUs (b CPU 1 at 50 % on average; threads of iperf3 (pid 900) not read, 140 %" not in sentence
+    busy = replace(load("b", "server", threads=(process,)), busy=replace(BUSY, user=1.2))
+    sentence = bottleneck(result(hosts=(load("a", threads=()), busy)))
+    assert "moves between CPUs (b CPU 2 at 50 % on average; threads of iperf3 (pid 900) not read, 140 % of" in sentence
+
+
+def test_a_hypervisor_with_a_full_cpu_in_some_readings_is_not_excluded() -> None:
+    host = load("lab", "observer", machines=MACHINES, series=readings((0.5, 1), (0.99, 3)))
+    run = result(hosts=(load("a"), load("b", "server"), host))
+    possible = "a CPU of hypervisor lab (lab CPU 2 at 50 % on average; a CPU was full in 1 of 2 readings: CPU 3)"
+    sentence = bottleneck(run)
+    assert possible in sentence and "hypervisor CPU (" not in sentence
+
+
 def test_other_processes_on_all_cpus_are_named() -> None:
     busy = load("b", "server", threads=(OTHER_THREAD, replace(GENERATOR_THREAD, cpus=())), **TWO_CORES)
     assert bottleneck(result(hosts=(load("a"), busy))) == (
@@ -584,7 +628,12 @@ def test_limit_below_the_rate_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("figures", "retransmits", "phrase", "excluded"),
     [
-        (FREE_CWND, 1100, "retransmits 0.025 % (cwnd 4000 segments, not full)", True),
+        (
+            FREE_CWND,
+            1100,
+            "retransmits 0.025 % (the congestion window was not what limited it: 4000 segments, not full)",
+            True,
+        ),
         (BBR, 6250, "retransmits 0.14 % (BBR does not slow down below 2 %)", True),
         (replace(BBR, congestion_control="bbr3"), 6250, "retransmits 0.14 % (BBR does not", True),
         (BBR, 100_000, "retransmits 2.3 % (BBR slows down above 2 %)", False),

@@ -148,13 +148,39 @@ def test_goodput_of_sockets_if_the_generator_reports_none() -> None:
     live = live_run()
     for number in range(3):
         now = AXIS_START + 0.5 * number
-        sockets = (socket(1, 0, 1 + 12_500_000 * number), socket(2, 300, 400))
+        sockets = (socket(1, 0, 50 + 12_500_000 * number), socket(2, 300, 400))
         live.process(SocketSample("b", None, sockets, "server"), now=now)
     view = live.view(AXIS_START + 1).flows[0]
-    assert [one.bits_per_second for one in view.arrivals] == pytest.approx([2e8, 2e8], rel=1e-6)
+    assert [one.bits_per_second for one in view.arrivals] == pytest.approx([2e8, 2e8], rel=1e-5)
     report(live, "b", interval(0.5, 1e9))
     view = live.view(AXIS_START + 1).flows[0]
     assert len(view.arrivals) == 1
+
+
+def test_the_control_connection_of_iperf3_is_no_first_byte() -> None:
+    live = live_run()
+    samples = (
+        (socket(2, 300, 400),),
+        (socket(1, 0, 37), socket(2, 300, 400)),
+        (socket(1, 0, 900), socket(2, 300, 400)),
+    )
+    for number, sockets in enumerate(samples):
+        assert not live.has_data
+        live.process(SocketSample("b", None, sockets, "server"), now=AXIS_START + number)
+    assert live.has_data and live.view(AXIS_START + 2).seconds == 0
+    builtin = LiveRun(replace(PLAN, generator="builtin"), {})
+    builtin.process(SocketSample("b", None, (socket(1, 0, 900),), "server"), now=AXIS_START)
+    assert builtin.has_data
+
+
+def test_readings_of_sockets_are_told_as_such_until_a_generator_reports() -> None:
+    live = live_run()
+    for number in range(3):
+        sockets = (socket(1, 0, 50 + 12_500_000 * number), socket(2, 300, 400))
+        live.process(SocketSample("b", None, sockets, "server"), now=AXIS_START + 0.5 * number)
+    assert live.view(AXIS_START + 1).flows[0].by_sockets
+    report(live, "b", interval(0.5, 1e9))
+    assert not live.view(AXIS_START + 1).flows[0].by_sockets
 
 
 def test_retransmits_round_trip_and_window_of_the_senders_sockets() -> None:

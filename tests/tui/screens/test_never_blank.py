@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,11 @@ from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.replay.run import RecordedRun
 from nictop.report.runs.points import set_up_points
 from nictop.rules import Finding
+from nictop.traffic.live.run_view import LiveRun
+from nictop.traffic.path.result import PathDirection, PathEnd, PathReport, PathResult
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun
-from nictop.traffic.run.events import Stage
+from nictop.traffic.run.events import WAITING_FOR_DATA, PathTested, SocketSample, Stage
 from nictop.traffic.run.failures import Failure
 from nictop.tui.app import _greeting
 from nictop.tui.controllers.traffic import FinishedExperiment
@@ -33,6 +36,8 @@ from nictop.tui.widgets.traffic.results_list import ResultGroup
 from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
 from tests.support.screen import NARROW, Screen, live_screen, screen_with_hosts, wait_until
 from tests.support.stages import STAGES, items_of, recorded_hosts
+from tests.traffic.live.test_run_view import socket
+from tests.traffic.plans import PLAN
 from tests.traffic.runs import result
 
 VIEWS = ("614", "625", "637")
@@ -172,7 +177,7 @@ async def test_a_test_that_has_not_begun_says_when_it_does_and_how_the_one_befor
             text = " ".join(" ".join(body(screen)).split())
             assert "Test 2 of 2 (client alma-load-001, server alma-load-002)" in text
             assert "It begins at 12:41:36, in 10 s. Enter: go there" in text
-            assert "Result of test 1: 104 Mb/s received by alma-load-002" in text
+            assert "Result of test 1, alma-load-001 → alma-load-002: 104 Mb/s received by alma-load-002" in text
             assert says_something(body(screen))
 
 
@@ -191,6 +196,9 @@ async def test_the_moment_that_a_search_jumps_to_is_not_blank() -> None:
                     assert "settings of the test unknown" not in " ".join(screen.drawn())
 
 
+UNTESTED = "the path test did not end"
+
+
 class ScriptedRun:
     """A `RunSession` whose stages are those that the test sends; "!" and a reason end it."""
 
@@ -201,9 +209,14 @@ class ScriptedRun:
         self.results: tuple[StoredRun, ...] = ()
         type(self).stages = asyncio.Queue()
 
-    async def events(self) -> AsyncGenerator[Stage, None]:
+    async def events(self) -> AsyncGenerator[Stage | PathTested, None]:
         while True:
             sentence = await self.stages.get()
+            if sentence == UNTESTED:
+                ends = (PathEnd("vm1", "a", 1, "192.0.2.1", None, None, True, {}),) * 2
+                directions = tuple(PathDirection(*ends, None, None, "vm1: no answer") for _ in range(2))
+                yield PathTested(PathReport(PathResult(0.0, "", 0, (directions[0], directions[1])), ()))
+                continue
             if sentence.startswith("!"):
                 raise NictopError(sentence[1:], "install iperf3 there")
             yield Stage("preparing", sentence)
@@ -239,6 +252,7 @@ async def test_a_live_test_names_its_stages_until_there_is_data_and_why_there_is
         assert says_something(body(screen)), "\n".join(screen.drawn())
         await enter("checking iperf3 on both hosts, and the path between them")
         now += 3
+        await enter(UNTESTED)
         await enter("starting the server on vm2")
         now += 9
         traffic.publish()
@@ -246,9 +260,11 @@ async def test_a_live_test_names_its_stages_until_there_is_data_and_why_there_is
         shown = lines()
         assert "Nothing is measured yet; the chart begins with the first data." in shown
         passed, waiting = (glyphs.passed, glyphs.encode("◌"))
-        assert f"{passed} checking iperf3 on both hosts, and the path between them 3 s" in shown
+        assert not any(one.startswith(f"{passed} checking iperf3 on both hosts") for one in shown)
+        untested = "checking iperf3 on both hosts: path not fully tested"
+        assert any(one.startswith(f"{glyphs.warning} {untested} ") and one.endswith(" 3 s") for one in shown)
         assert f"{waiting} starting the server on vm2 9 s" in shown
-        assert any(one.startswith("Last result: ") and "received by" in one for one in shown)
+        assert any(one.startswith(glyphs.text("Last result, a → b: ")) and "received by" in one for one in shown)
         await enter("!vm2: iperf3 is not installed")
         await wait_until(screen, lambda: not traffic.running)
         await screen.settle()
@@ -257,6 +273,19 @@ async def test_a_live_test_names_its_stages_until_there_is_data_and_why_there_is
         assert "To do: install iperf3 there" in shown
         assert any(one.startswith("Enter: run it again") for one in shown)
         assert f"{glyphs.critical} starting the server on vm2 9 s" in shown
+
+
+async def test_nothing_waits_for_the_first_byte_beside_a_rate() -> None:
+    async with live_screen(NARROW) as screen:
+        traffic = screen.nictop.traffic
+        session: Any = ScriptedRun(RunRequest("a", "b"), None)
+        traffic._live = LiveRun(PLAN, {})
+        traffic._take(Stage("running", WAITING_FOR_DATA), session)
+        control = socket(2, 300, 400)
+        traffic._take(SocketSample("b", None, (control,), "server"), session)
+        assert traffic.sentence == WAITING_FOR_DATA
+        traffic._take(SocketSample("b", None, (control, socket(1, 0, 9000)), "server"), session)
+        assert not traffic.sentence
 
 
 def test_the_first_frame_names_the_hosts_and_no_host_of_a_recording() -> None:

@@ -17,6 +17,7 @@ from nictop.report.runs.sentences import path_test_sentences
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.results.selection import StoredRun
+from nictop.traffic.run.events import PATH_OF_CHECK
 from nictop.tui.keys import RUN_KEYS, shown_key
 from nictop.tui.screens.dialogs.leave import ChangeScreen, ConfirmDialog
 from nictop.tui.screens.traffic.run_page import RunPage
@@ -35,6 +36,13 @@ MAX_STAGES = 6
 """Of those before the first data, the last ones."""
 KEY_IGNORED_SECONDS = 1.0
 """After a test has ended by itself: the key that stops it must not start it again."""
+
+
+def _done_stage(text: str, seconds: float, missing: str) -> RunStage:
+    """`missing`: what of it was not done; "": all was."""
+    if missing:
+        return RunStage(f"{text.removesuffix(PATH_OF_CHECK)}: {missing}", seconds, "partly")
+    return RunStage(text, seconds, "done")
 
 
 class StopScreen(ConfirmDialog):
@@ -142,7 +150,10 @@ class RunScreen(RunPage):
 
     def waiting(self) -> RunWaiting:
         traffic = self.nictop.traffic
-        stages = [RunStage(text, seconds, "done") for text, seconds in traffic.stage_times]
+        stages = [
+            _done_stage(text, seconds, traffic.untested.get(number, ""))
+            for number, (text, seconds) in enumerate(traffic.stage_times)
+        ]
         if stages:
             stages[-1] = replace(stages[-1], state="active" if traffic.running else "failed")
         last = last_result_text(traffic)

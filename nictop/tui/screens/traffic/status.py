@@ -8,7 +8,7 @@ from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE
 from nictop.model.text.terminal import width
 from nictop.model.text.words import count_noun
-from nictop.report.runs.sentences import plan_options, result_sentences
+from nictop.report.runs.sentences import hosts_text, plan_options, result_sentences
 from nictop.traffic.analysis.loaded import added_latency
 from nictop.traffic.results.caveats import caveat_of, caveat_of_runs, with_caveat
 
@@ -116,15 +116,16 @@ def end_text(traffic: TrafficController) -> str:
 
 
 def last_result_text(traffic: TrafficController) -> str:
-    """``Last result: 9.41 Gb/s received by vm2 …``: of the experiment before, if it is this nictop's; "": none."""
+    """``Last result, vm1 → vm2: 9.41 Gb/s received by vm2 …``: of the experiment before, if it is
+    this nictop's; "": none."""
     stored = [one for ended in traffic.ended for one in ended.results]
     return result_line("Last result", stored[-1].result) if stored else ""
 
 
 def result_line(title: str, result: Result) -> str:
-    """The most important sentence about a result, after a title."""
+    """The most important sentence about a result, after a title and its direction."""
     sentences = result_sentences(result)
-    return f"{title}: {sentences[0].text}" if sentences else ""
+    return f"{title}, {hosts_text(result.plan)}: {sentences[0].text}" if sentences else ""
 
 
 def progress_text(traffic: TrafficController) -> str:

@@ -6,7 +6,7 @@ how often they are read, and what nictop itself costs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 
 from textual import events
@@ -68,6 +68,12 @@ def draw_status(
     return _line(left, width, interval, cost, run, mode=_mode_in(mode, width), paused=paused, glyphs=glyphs)
 
 
+def reading_interval(hosts: Iterable[HostSession], interval: float) -> float:
+    """Seconds between two readings of the first host; `interval`: outside of a run."""
+    host = next(iter(hosts), None)
+    return interval if host is None or host.run_interval is None else host.run_interval
+
+
 def draw_several(
     hosts: Sequence[HostSession],
     chosen: str,
@@ -86,7 +92,8 @@ def draw_several(
     badges = len(_run_badge(run)) + (len(PAUSED) if paused else 0) + len(mode[0])
     least = len(_right(width, width, interval, None, "")) + badges
     found = draw_hosts(hosts, chosen, max(0, width - least), now, interval, glyphs=glyphs)
-    return _line(found.spans, width, interval, cost, run, mode=mode, paused=paused, glyphs=glyphs), found
+    shown = reading_interval((one for one in hosts if one.name == chosen), interval)
+    return _line(found.spans, width, shown, cost, run, mode=mode, paused=paused, glyphs=glyphs), found
 
 
 def draw_note(note: str, width: int, *, glyphs: Glyphs) -> SpanLine:
@@ -241,7 +248,7 @@ class StatusLine(LineView):
             line = draw_status(
                 self._snapshot,
                 width,
-                self._interval,
+                reading_interval(self._hosts, self._interval),
                 cost,
                 paused=self._paused,
                 glyphs=self.glyphs,

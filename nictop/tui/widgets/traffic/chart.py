@@ -116,7 +116,7 @@ class RunChart(LineView):
         run_view, cells = self.shown, self._cells()
         if self._waiting is not None and (run_view is None or not run_view.series):
             self._drawn_of = None
-            self.show_lines(draw_waiting(self._waiting, cells[0], glyphs=self.glyphs))
+            self.show_lines(draw_waiting(self._waiting, cells[0], rows=cells[1], glyphs=self.glyphs))
             return
         of = (cells, *drawing_inputs(run_view, self.view)) if run_view is not None else None
         if of is not None and of == self._drawn_of:

@@ -42,6 +42,8 @@ def draw_legend(
     if view.cursor is not None:
         span = run_view.end - run_view.start
         lead.append((f" at {axis_time_text(view.cursor, span)} {'s' if span <= 180 else ''}".rstrip() + " ", "title"))
+    if any(flow.by_sockets for flow in run_view.flows):
+        peaks = ()  # those readings are dropped when a generator reports its own: a peak does not fall
     is_mean = view.cursor is None and run_view.result is not None
     for shown_peaks, flow_shortness, cpu_shortness in (
         (peaks, 0, 0),
@@ -89,6 +91,7 @@ def _flows(
             spans.append((f"to {clean(one.flow.receiver)} ", ""))
         spans += [("mean ", "dim")] if is_mean and peaks else []
         spans.append((f"{rate:>9} ", "title"))
+        spans += [("by its sockets ", "dim")] if shortness == 0 and one.flow.by_sockets else []
         spans += [(f"peak {units.bits_per_second(peaks[number])} ", "dim")] if peaks else []
     return spans
 

@@ -19,7 +19,7 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean, width
 from nictop.model.text.units import wall_time_text
 from nictop.report.runs.points import SetUpPoint, set_up_points
-from nictop.report.runs.sentences import DIRECTION_TEXTS, cost_value_text, plan_options
+from nictop.report.runs.sentences import DIRECTION_TEXTS, cost_value_text, hosts_text, plan_options
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.widgets.base.filter_line import NO_MATCHES
 from nictop.tui.widgets.base.line_view import SpanLine
@@ -100,12 +100,8 @@ def _path(row: ResultGroup) -> Cell:
 
 
 def _hosts(row: ResultGroup) -> str:
-    """``vm1 → vm2``: client and server, with an arrow in the direction of the payload."""
-    plan = row.first.result.plan
-    if not plan.has_bulk:
-        return f"{plan.client.host} ↔ {plan.server.host}"
-    arrow = {"forward": "→", "reverse": "←", "bidirectional": "↔"}[plan.direction]
-    return f"{plan.client.host} {arrow} {plan.server.host}"
+    """``vm1 → vm2``: the sender first, as in the list of ``nictop traffic``."""
+    return hosts_text(row.first.result.plan)
 
 
 def _nics(row: ResultGroup) -> str:

@@ -3,7 +3,7 @@
 Nothing is measured yet
 ✓ checking iperf3 on both hosts, and the path between them          2 s
 ◌ starting the server on vm2                                        3 s
-Last result: 9.41 Gb/s received by vm2
+Last result, vm1 → vm2: 9.41 Gb/s received by vm2
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class RunStage:
 
     sentence: str
     seconds: float
-    state: Literal["done", "active", "failed"]
-    """failed: it was not carried out to its end."""
+    state: Literal["done", "partly", "active", "failed"]
+    """partly: something of it was not done. failed: it was not carried out to its end."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,18 @@ class RunWaiting:
     """What comes next, what can be done, the last result."""
 
 
-def draw_waiting(waiting: RunWaiting, cells: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
-    """Lines of at most `cells` cells."""
+def draw_waiting(
+    waiting: RunWaiting, cells: int, *, rows: int | None = None, glyphs: Glyphs = UNICODE
+) -> list[SpanLine]:
+    """Lines of at most `cells` cells. `rows`: how many are seen; the stage that is carried out now, or failed, is one
+    of them; None: all."""
     lines = [*_text_lines(waiting.title, "title", cells, glyphs), *_text_lines(waiting.failure, "bad", cells, glyphs)]
-    lines += [_stage_line(one, cells, glyphs) for one in waiting.stages]
+    stages = [_stage_line(one, cells, glyphs) for one in waiting.stages]
+    if stages and rows is not None:
+        missing = max(0, len(lines) + len(stages) - rows)
+        stages = stages[min(missing, len(stages) - 1) :]
+        lines = lines[: max(0, rows - len(stages))]
+    lines += stages
     for text in waiting.texts:
         lines += _text_lines(text, "", cells, glyphs)
     return lines
@@ -62,6 +70,7 @@ def _text_lines(text: str, style: str, cells: int, glyphs: Glyphs) -> list[SpanL
 def _stage_line(stage: RunStage, cells: int, glyphs: Glyphs) -> SpanLine:
     marks = {
         "done": (glyphs.passed, "good"),
+        "partly": (glyphs.warning, "warn"),
         "active": (glyphs.encode(WAITING), ""),
         "failed": (glyphs.critical, "bad"),
     }

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from nictop.hosts.session import HostSession
+from nictop.hosts.specification import Host
 from nictop.model.snapshot import Snapshot, with_state
 from nictop.model.text.glyphs import UNICODE
 from nictop.tui.widgets.base.line_view import SpanLine
-from nictop.tui.widgets.status.status_line import draw_status
+from nictop.tui.widgets.status.status_line import draw_several, draw_status, reading_interval
 from tests.model.hosts import live_host
+from tests.support.sources import ScriptedSource
 
 COST = (1.8, 52e6)
 
@@ -27,6 +30,21 @@ def drawn(snapshot: Snapshot, width: int, *, silent: float = 0.0, paused: bool =
 @pytest.mark.parametrize("width", range(0, 140, 7))
 def test_it_has_the_width_of_the_screen(width: int, silent: float, paused: bool) -> None:
     assert len(drawn(live_host(), width, silent=silent, paused=paused)) == width
+
+
+async def test_the_interval_is_that_of_the_readings_during_a_test() -> None:
+    """A test reads its hosts more often than they are read otherwise."""
+    sessions = [HostSession(Host(name, name), ScriptedSource(name)) for name in ("a", "b")]
+
+    def right(chosen: str) -> str:
+        line, _ = draw_several(sessions, chosen, 120, 1.0, (1.8, 52), now=0.0, paused=False, glyphs=UNICODE)
+        return text(line)
+
+    await sessions[0].join_run(0.2, None)
+    assert " every 0.2 s " in right("a") and " every 1 s " in right("b")
+    assert reading_interval(sessions, 1.0) == 0.2
+    await sessions[0].leave_run()
+    assert " every 1 s " in right("a")
 
 
 def test_the_host_comes_first_and_the_cost_last() -> None:

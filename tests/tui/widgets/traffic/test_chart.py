@@ -114,6 +114,14 @@ def test_an_interval_that_is_higher_than_its_column_is_on_the_axis() -> None:
     assert "peak 9.00 Gb/s" in shown[0]
 
 
+def test_a_peak_of_readings_that_will_be_dropped_is_not_told() -> None:
+    """It would fall when the generator reports its own."""
+    early = replace(flow(steady(340e3), until=1.0), by_sockets=True)
+    head = drawn(run_view(early))[0]
+    assert "340 kb/s by its sockets" in head and "peak" not in head
+    assert "peak 340 kb/s" in drawn(run_view(replace(early, by_sockets=False)))[0]
+
+
 def test_nothing_that_arrives_is_a_dot_and_not_an_empty_place() -> None:
     rows = plot(drawn(without_cpu(run_view(flow(steady(0.0))))))
     assert rows[-1] == "·" * 69

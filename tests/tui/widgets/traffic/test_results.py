@@ -85,7 +85,7 @@ def test_a_line_says_direction_streams_mtu_nics_and_tool() -> None:
     (row,) = set_ups(stored("e1", [5.0, 5.2, 5.4], direction="reverse", streams=4, mss=1000))
     assert line_of(row) == {
         "WHEN": "09-21 14:13",
-        "HOSTS": "a ← b",
+        "HOSTS": "b → a",
         "NIC": "ens4/ens5",
         "RUNS": "3",
         "RESULT": "5.20 Gb/s",
@@ -353,4 +353,4 @@ async def test_in_ascii_the_columns_have_room_for_their_arrows() -> None:
         table.show(set_ups([*stored("e1", [1.0], direction="reverse"), *stored("e2", [1.0])]), ())
         await pilot.pause()
         lines = ["".join(part for part, _ in line) for line in table.lines]
-        assert " a <- b " in lines[0] and " a -> b " in lines[1]
+        assert " b -> a " in lines[0] and " a -> b " in lines[1]
