@@ -34,6 +34,8 @@ METADATA_SERVICE = IPv4Address("169.254.169.254")
 UNIQUE_LOCAL = IPv6Network("fc00::/7")
 MULTICAST_BIT, LOCALLY_ADMINISTERED_BIT = 1, 2
 """Bits of the first byte of a MAC address."""
+VIRTUAL_ROUTERS = (b"\x00\x00\x5e\x00\x01", b"\x00\x00\x5e\x00\x02")
+"""How the addresses of VRRP begin, the same everywhere; the last byte is the number of the router (RFC 9568)."""
 NAMED_AFTER_A_MAC = ("enx", "wlx", "wwx", "ibx")
 """How names of interfaces start that end in their MAC address (systemd.net-naming-scheme(7))."""
 WITHOUT_SEPARATORS = str.maketrans("", "", ":-")
@@ -151,10 +153,13 @@ class AddressAliases:
     # ------------------------------------------------------------------------------------------------------ MAC
 
     def mac(self, address: str) -> str:
-        """Alias of an address of at least six bytes, in the same notation. All zeros and all ones are not replaced."""
+        """Alias of an address of at least six bytes, in the same notation. All zeros, all ones and the addresses of
+        virtual routers are not replaced."""
         separator = "-" if "-" in address else ":"
         plain = bytes.fromhex(address.replace(separator, ""))
         if not any(plain) or all(byte == 255 for byte in plain) or len(plain) < 6:
+            return address
+        if plain[:5] in VIRTUAL_ROUTERS:
             return address
         self.counted["MAC"][plain] = None
         alias = self._mac(plain).hex(separator)
