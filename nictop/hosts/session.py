@@ -25,6 +25,7 @@ from nictop.model.window import RatesWindow
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import Line, Request
 from nictop.wire.budget import OVERLOADED_MESSAGE
+from nictop.wire.errors import internal_error_text
 from nictop.wire.source import Source, SourceState, merge_settings
 from nictop.wire.timeout import with_timeout
 
@@ -320,10 +321,6 @@ async def running(*sessions: HostSession) -> AsyncGenerator[None, None]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def internal_error_text(error: Exception) -> str:
-    return f"internal error: {type(error).__name__}: {error}"
 
 
 def is_silent(age: float | None, interval: float) -> bool:

@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import Callable
 from time import monotonic
 
-from nictop.hosts.session import HostSession, Item, internal_error_text, is_silent
+from nictop.hosts.session import HostSession, Item, is_silent
 from nictop.hosts.specification import Host
 from nictop.metrics.collector import HostCollector
 from nictop.metrics.series import Sample
 from nictop.model.snapshot import Snapshot
+from nictop.wire.errors import internal_error_text
 from nictop.wire.source import Source, SourceState
 
 FAILED_RETRY_SECONDS = 60.0

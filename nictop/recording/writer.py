@@ -37,7 +37,7 @@ from nictop.recording.file.header import RecordingHeader
 from nictop.recording.file.index import MAX_INDEX_BYTES, MAX_MARKS, Index, encode_index
 from nictop.recording.file.open import create_file
 from nictop.recording.host_writer import MAX_FRAME_SECONDS, HostFrames, RecordableItem, WritableFrame, encode_item
-from nictop.wire.errors import sanitize
+from nictop.wire.errors import internal_error_text, sanitize
 from nictop.wire.source import Source, SourceState
 
 MAX_QUEUE_BYTES = 32 * 1024 * 1024
@@ -157,7 +157,7 @@ class Recorder:
                 self._wake.clear()
             self._end()
         except Exception as error:  # only the recording ends
-            self._give_up(f"recording stopped: internal error: {type(error).__name__}: {sanitize(str(error))}")
+            self._give_up(f"recording stopped: {internal_error_text(error)}")
         finally:
             os.close(self._descriptor)
 

@@ -35,6 +35,11 @@ def sanitize(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
+def internal_error_text(error: BaseException) -> str:
+    """Of a fault of nictop itself, whose message may contain text of a host."""
+    return f"internal error: {type(error).__name__}: {sanitize(str(error))}"
+
+
 def last_line(text: str) -> str:
     """The last line that is not empty: most programs write the reason of their failure there."""
     lines = [line for line in map(sanitize, text.splitlines()[-50:]) if line]

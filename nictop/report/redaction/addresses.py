@@ -36,9 +36,6 @@ MULTICAST_BIT, LOCALLY_ADMINISTERED_BIT = 1, 2
 """Bits of the first byte of a MAC address."""
 VIRTUAL_ROUTERS = (b"\x00\x00\x5e\x00\x01", b"\x00\x00\x5e\x00\x02")
 """How the addresses of VRRP begin, the same everywhere; the last byte is the number of the router (RFC 9568)."""
-NAMED_AFTER_A_MAC = ("enx", "wlx", "wwx", "ibx")
-"""How names of interfaces start that end in their MAC address (systemd.net-naming-scheme(7))."""
-WITHOUT_SEPARATORS = str.maketrans("", "", ":-")
 HYPERVISOR_PREFIXES = (b"\x54\x00", b"\x42\x00")
 """Second and third byte of the addresses that QEMU and libvirt generate (52:54:00, fe:54:00)."""
 MAX_MANUAL_IDENTIFIER = 0xFFFF
@@ -58,7 +55,7 @@ class AddressAliases:
     def __init__(self, originals: Collection[str] = (), networks: Iterable[str] = ()) -> None:
         self.counted: dict[str, dict[object, None]] = {"IPv4": {}, "IPv6": {}, "MAC": {}}
         """Kind → the addresses that were replaced, each once."""
-        self._macs_seen = {digits_of_mac(one) for one in originals}
+        self._macs_seen = {one.lower().replace("-", ":") for one in originals}
         seen = [one for one in map(parse_ip_address, originals) if one is not None]
         self._fours = {int(one) for one in seen if one.version == 4}
         self._not_aliases = self._fours | {int(METADATA_SERVICE)}
@@ -99,7 +96,7 @@ class AddressAliases:
             self._blocks[block] = next(self._pools[pool], None)
         first = self._blocks[block]
         if first is None:
-            return IPv4Address(self._number("IPv4", address, self._fours.__contains__))
+            return self._numbered_four(address)
         return IPv4Address(first | int(address) & int(block.hostmask))
 
     def _link_local_four(self, address: IPv4Address) -> IPv4Address:
@@ -108,8 +105,12 @@ class AddressAliases:
         number = self._number("link-local IPv4", address, lambda number: LINK_LOCAL_FIRST + number in self._not_aliases)
         alias = LINK_LOCAL_FIRST + number
         if alias > LINK_LOCAL_LAST:  # the input has nearly all of them
-            return IPv4Address(self._number("IPv4", address, self._fours.__contains__))
+            return self._numbered_four(address)
         return IPv4Address(alias)
+
+    def _numbered_four(self, address: IPv4Address) -> IPv4Address:
+        """In 0.0.0.0/8, when there is no other alias left."""
+        return IPv4Address(self._number("IPv4", address, self._fours.__contains__))
 
     def _block_of(self, address: IPv4Address) -> tuple[IPv4Network, int]:
         """The network that is replaced as a whole, and the key of its pool."""
@@ -174,7 +175,7 @@ class AddressAliases:
 
         def is_taken(number: int) -> bool:
             end = head[1:] + (first + number).to_bytes(3, "big")
-            return any((bytes([one]) + end).hex() in self._macs_seen for one in (plain[0], 0xFE))
+            return any((bytes([one]) + end).hex(":") in self._macs_seen for one in (plain[0], 0xFE))
 
         number = self._number("MAC", plain[1:], is_taken)
         return head + ((first + number) & 0xFFFFFF).to_bytes(3, "big")
@@ -188,12 +189,6 @@ class AddressAliases:
                 number += 1
             self._used[kind] = self._numbers[key] = number
         return self._numbers[key]
-
-
-def digits_of_mac(text: str) -> str:
-    """Hexadecimal digits of a MAC address, or of an interface that is named after one (``enx525400123456``)."""
-    digits = text.lower().translate(WITHOUT_SEPARATORS)
-    return digits[3:] if digits.startswith(NAMED_AFTER_A_MAC) else digits
 
 
 def _site(number: int) -> int:

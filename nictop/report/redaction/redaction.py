@@ -162,8 +162,7 @@ class Redaction:
         if kind == "mac":
             return self.addresses.mac(text)
         if kind == "predictable":
-            plain = ":".join(text[at : at + 2] for at in range(3, 15, 2))
-            return text[:3] + self.addresses.mac(plain).replace(":", "")
+            return text[:3] + self.addresses.mac(_mac_in_name(text)).replace(":", "")
         digits: dict[str, Kind] = {"uuid": "uuid", "digest": "digest"}
         if kind in digits:
             return self.names.alias(digits[kind], text.lower()) if text.strip("0-") else text
@@ -282,11 +281,24 @@ def _addresses_in(texts: Iterable[str]) -> tuple[list[str], list[str]]:
     expression = NameAliases().expression()
     for text in dict.fromkeys(texts):
         for found in expression.finditer(text):
-            originals.append(found[0].strip(":") if found.lastgroup == "six" and "::" not in found[0] else found[0])
+            originals.append(_address_found(found))
             prefix = PREFIX_LENGTH.match(text, found.end()) if found.lastgroup == "four" else None
             if prefix is not None:
                 networks.append(found[0] + prefix[0])
     return originals, networks
+
+
+def _address_found(found: re.Match[str]) -> str:
+    if found.lastgroup == "predictable":
+        return _mac_in_name(found[0])
+    if found.lastgroup == "six" and "::" not in found[0]:
+        return found[0].strip(":")  # a colon of the sentence
+    return found[0]
+
+
+def _mac_in_name(name: str) -> str:
+    """``52:54:00:12:34:56`` of an interface ``enx525400123456``"""
+    return ":".join(name[at : at + 2] for at in range(3, 15, 2))
 
 
 def _addresses_of(value: object) -> Iterator[Address]:

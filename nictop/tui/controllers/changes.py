@@ -94,7 +94,7 @@ class Changes:
 
     async def _run(self, session: ChangeSession) -> None:
         from nictop.changes.events import ChangeEnded
-        from nictop.hosts.session import internal_error_text
+        from nictop.wire.errors import internal_error_text
 
         try:
             async with aclosing(session.events()) as events:

@@ -197,7 +197,7 @@ class WatchedHosts:
 
     async def _read_snapshots(self, one: HostSession) -> None:
         """Every snapshot reaches the history; screens get the newest one when they have time for it."""
-        from nictop.hosts.session import internal_error_text
+        from nictop.wire.errors import internal_error_text
 
         try:
             async with aclosing(one.follow()) as snapshots:

@@ -155,7 +155,7 @@ class TrafficController:
         except NictopError as error:
             self.trouble = error.with_hint
         except Exception as error:  # the screens continue
-            from nictop.hosts.session import internal_error_text
+            from nictop.wire.errors import internal_error_text
 
             self.trouble = internal_error_text(error)
         finally:

@@ -29,7 +29,7 @@ from nictop.probe.records import (
     Unreadable,
 )
 from nictop.wire.budget import HostBudget
-from nictop.wire.errors import PermanentError, TransientError, sanitize
+from nictop.wire.errors import PermanentError, TransientError, internal_error_text, sanitize
 from nictop.wire.esxi.counters import CLOCK_TICKS, Accumulated, nic_counters, vf_counters
 from nictop.wire.esxi.inventory import (
     Facts,
@@ -159,7 +159,7 @@ class EsxiProbe:
         except HostUnreachable as error:
             self.error = self.error or error
         except Exception as error:  # a bug here ends the connection with a message, not silently
-            self.error = PermanentError(f"internal error: {type(error).__name__}: {error}")
+            self.error = PermanentError(internal_error_text(error))
         finally:
             self._inbox.close()
 

@@ -18,7 +18,7 @@ from nictop.errors import HostUnreachable, NictopError
 from nictop.probe.records import Line, Request, Trouble
 from nictop.wire.budget import HostBudget
 from nictop.wire.codec import ProtocolMismatch, encode_request
-from nictop.wire.errors import PermanentError, TransientError, last_words, sanitize
+from nictop.wire.errors import PermanentError, TransientError, internal_error_text, last_words, sanitize
 from nictop.wire.inbox import Inbox
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import MAX_ANSWER_ATTEMPTS, Credentials, Question
@@ -413,4 +413,4 @@ class RemoteProbe:
         if isinstance(error, HostUnreachable):
             self._fail(error)
         elif error is not None:
-            self._fail(PermanentError(f"internal error: {type(error).__name__}: {sanitize(str(error))}"))
+            self._fail(PermanentError(internal_error_text(error)))

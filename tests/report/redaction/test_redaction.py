@@ -43,6 +43,7 @@ from nictop.traffic.plan.plan import Endpoint
 from nictop.traffic.results.result import ExaminedLimit
 from tests.support.arbitrary import mutated
 from tests.support.esxi import esxi_lines
+from tests.support.lines import link
 from tests.support.reports import CAPTURED_GUESTS, WALL, captured_guest, experiments, full_result, stored_run
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts, host_facts_after
 from tests.traffic.runs import BLACK_HOLE, path_test
@@ -279,7 +280,8 @@ def test_ipv4_networks_beyond_those_reserved_for_tests_have_different_aliases(le
 
 def test_a_mac_address_in_the_name_of_an_interface_is_no_alias() -> None:
     first = AddressAliases().mac("00:11:22:33:44:55")
-    assert AddressAliases([f"enx{first.replace(':', '')}"]).mac("00:11:22:33:44:55") != first
+    redaction = make_redaction([link(2, f"enx{first.replace(':', '')}", address="00:11:22:33:44:55")])
+    assert redaction.addresses.mac("00:11:22:33:44:55") != first
 
 
 @given(st.lists(st.binary(min_size=6, max_size=6), min_size=1, max_size=40, unique=True))
