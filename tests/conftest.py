@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
 import tarfile
+import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -59,6 +61,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="test_login_shells.py: every Python with every login shell and SSH server",
     )
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A directory that every user may write: programs of a traffic test do not run as root."""
+    with tempfile.TemporaryDirectory(prefix="nictop-test-") as name:
+        os.chmod(name, 0o1777)
+        yield Path(name)
 
 
 LONGEST_FILES = (

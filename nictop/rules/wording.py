@@ -42,6 +42,7 @@ SKIPPED_LABEL = "skipped"
 """Label of a check that could not be made."""
 
 PLACE_TEXTS: dict[WhereToType, str] = {
+    "here": "on this host",
     "peer": "on the other host",
     "hypervisor": "on the Linux hypervisor",
     "esxi": "on the ESXi host",

@@ -67,24 +67,26 @@ def test_a_sysctl_that_changes_without_event(namespace: Namespace) -> None:
 def test_an_unchanged_inventory_is_not_sent_again(tmp_path: Path) -> None:
     """Inventories are taken continuously; only the first one and the one with a change are passed on.
 
-    All of them have the contents of the first one, so that other changes of this machine have no effect.
+    All of them have the contents of the first one, so that other changes of this machine have no effect. The files are
+    opened before the probe forbids itself to write files.
     """
     stored, often = str(tmp_path / "stored"), str(tmp_path / "often")
+    files = f"stored, counted = open({stored!r}, 'w+b', buffering=0), open({often!r}, 'ab', buffering=0)\n"
     body = (
         "import os, pickle\n"
         "    from dataclasses import replace\n"
-        f"    with open({often!r}, 'a') as file: file.write('x')\n"
-        f"    often = os.path.getsize({often!r})\n"
-        "    if often == 1:\n"
-        f"        with open({stored!r}, 'wb') as file: pickle.dump(real('test', sys=sys, proc=proc), file)\n"
-        f"    with open({stored!r}, 'rb') as file: taken = pickle.load(file)\n"
+        "    counted.write(b'x')\n"
+        "    often = os.fstat(counted.fileno()).st_size\n"
+        "    if often == 1: stored.write(pickle.dumps(real('test', sys=sys, proc=proc)))\n"
+        "    stored.seek(0)\n"
+        "    taken = pickle.loads(stored.read())\n"
         "    settings = replace(taken.settings, sysctl={'changed': int(often > 4)})\n"
         "    return replace(taken, reason=reason, time=float(often), settings=settings)"
     )
     limits = (
         "scheduler.RECHECK_SECONDS = scheduler.RECHECK_PAUSE_FACTOR = 0.01; scheduler.Debouncer.PAUSE_FACTOR = 0.01"
     )
-    with another_probe(tmp_path, with_inventory(body) + limits) as probe:
+    with another_probe(tmp_path, files + with_inventory(body) + limits) as probe:
         probe.send({"recheck": True})
         taken = [probe.wait_for(lambda line: line.inventory).inventory for _ in range(2)]
     assert [one and one.settings.sysctl["changed"] for one in taken] == [0, 1]

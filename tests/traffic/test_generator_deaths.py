@@ -69,19 +69,17 @@ async def with_temporary_folder(both: Pair) -> str:
 
 @real
 @pytest.mark.asyncio
-async def test_temporary_directory_is_full(tmp_path: Path) -> None:
-    """The real iperf3, with a TMPDIR without free space."""
-    full = tmp_path / "full"
-    full.mkdir()
+async def test_temporary_directory_is_full() -> None:
+    """The real iperf3, with a TMPDIR without free space, in a mount namespace that ends with the probe."""
     with namespaces() as (client, server):
         add_veth(client, server)
-        inside = f'mount -t tmpfs -o size=8k none {full} && head -c 100000 /dev/zero > {full}/x; exec "$0" "$@"'
+        inside = 'mount -t tmpfs -o size=8k,mode=1777 none /mnt && head -c 100000 /dev/zero > /mnt/x; exec "$0" "$@"'
         probe = probe_command(sys.executable, "--interval", "0.2")
-        command = ["ip", "netns", "exec", server.name, "env", f"TMPDIR={full}", "sh", "-c", inside, *probe]
+        command = ["ip", "netns", "exec", server.name, "env", "TMPDIR=/mnt", "sh", "-c", inside, *probe]
         second = LocalSource(0.2, name="b", command=command, retry=RETRY)
         async with followed(client, server, [source(client, "a"), second]) as both:
             note = await with_temporary_folder(both)
-    assert note.startswith("iperf3 on b ") and f"{full} is full" in note, note
+    assert note.startswith("iperf3 on b ") and "/mnt is full" in note, note
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,8 @@ class TrafficRequest:
     """lldp: ifindexes, 1 to 64."""
     peer: str = ""
     """start, server of builtin: address of the client, numeric; "": it may be translated on the way."""
+    congestion: str = ""
+    """start, server of iperf3: the congestion control that its client will ask it to set; "": the default."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class TrafficCommand:
         self.arguments: list[str] = []
         self.port, self.address = 0, ""
         self.source, self.ifindex, self.cookie, self.short = "", 0, "", False
-        self.peer = ""
+        self.peer = self.congestion = ""
         self.links: tuple[int, ...] = ()
         self.deadline, self.interval, self.sockets, self.threads = 0.0, MAX_SOCKET_INTERVAL, False, False
         if self.action == "start":
@@ -108,6 +108,10 @@ class TrafficCommand:
         self.address = str(address or "")
         if self.generator == "builtin":
             self._check_peer(request)
+        congestion = request.get("congestion", "")
+        if not isinstance(congestion, str):
+            raise ValueError("congestion is not text")
+        self.congestion = congestion
         self.deadline = _seconds(request, "deadline", MAX_DEADLINE_SECONDS)
         sockets = request.get("sockets", False)
         if not isinstance(sockets, bool):

@@ -107,6 +107,8 @@ def leave_root(command: TrafficCommand, program: str = "") -> None:
 
 def needed_capabilities(command: TrafficCommand) -> set[str]:
     needed = {*KEPT.get(command.action, ()), *option_capabilities(command.arguments)}
+    if command.congestion:  # iperf3's server is asked by its client, after the start
+        needed |= option_capabilities(("--congestion", command.congestion))
     listens = command.action == "path_listen" or command.role == "server"
     if listens and 0 < command.port < FIRST_UNPRIVILEGED_PORT:  # 0: any free port
         needed.add("net_bind_service")

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 
-import msgspec
-
 from nictop.probe.records import RefusedSender
 from nictop.traffic.generators.intervals import (
     MAX_CONGESTION_CHARACTERS,
@@ -222,6 +220,8 @@ def _client_address(event: dict[str, object]) -> str:
 
 def _refused_senders(event: dict[str, object]) -> tuple[RefusedSender, ...]:
     """Those that are valid."""
+    import msgspec  # here: the texts of runs, which import this module, need the standard library only
+
     senders = event.get("senders")
     try:
         return msgspec.convert(senders, tuple[RefusedSender, ...])[:MAX_REFUSED_SENDERS]

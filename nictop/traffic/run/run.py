@@ -298,6 +298,7 @@ class Run:
                 interval=plan.interval,
                 cookie=self._load_cookie if is_load else self._cookie,
                 peer=peer,
+                congestion=(plan.congestion or "") if side == "server" and plan.generator == "iperf3" else "",
             )
         )
 

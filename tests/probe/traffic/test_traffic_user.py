@@ -21,9 +21,10 @@ COOKIE = "0123456789abcdef0123456789abcdef"
 PATH = {"address": "127.0.0.2", "source": "127.0.0.1", "ifindex": 1, "cookie": COOKIE, "deadline": 30.0}
 START = {"action": "start", "role": "server", "address": "127.0.0.1", "deadline": 30.0}
 REQUESTS = {
-    "built-in": {**START, "generator": "builtin", "port": 5300},
-    "built-in, low port": {**START, "generator": "builtin", "port": 80},
+    "built-in": {**START, "generator": "builtin", "port": 5300, "cookie": COOKIE},
+    "built-in, low port": {**START, "generator": "builtin", "port": 80, "cookie": COOKIE},
     "iperf3": {**START, "generator": "iperf3", "port": 5301},
+    "iperf3, congestion control": {**START, "generator": "iperf3", "port": 5302, "congestion": "nosuch"},
     "path listener": {"action": "path_listen", **PATH, "port": 0},
     "LLDP": {"action": "lldp", "links": [1], "deadline": 30.0},
 }
@@ -31,6 +32,7 @@ CAPABILITIES: dict[str, set[str]] = {
     "built-in": set(),
     "built-in, low port": {"net_bind_service"},
     "iperf3": set(),
+    "iperf3, congestion control": {"net_admin"},
     "path listener": {"net_admin", "net_raw", "dac_read_search"},
     "LLDP": {"net_raw"},
 }
@@ -53,7 +55,7 @@ def status_of(pid: int) -> dict[str, str]:
 
 def run_user(probe: Probe, name: str, request: dict[str, Any]) -> tuple[int, set[str]]:
     """(user, capabilities) of the child that answers a request, once it has left root or is ready."""
-    probe.send({"traffic": {"id": name.replace(" ", "-"), **request}})
+    probe.send({"traffic": {"id": name.replace(" ", "-").replace(",", ""), **request}})
     found: list[int] = []
 
     def is_ready() -> bool:

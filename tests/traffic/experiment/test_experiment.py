@@ -149,12 +149,12 @@ exec {iperf3} "$@"
 
 @real
 @pytest.mark.parametrize("repeat", [1, 2])
-async def test_accidental_failure_is_repeated_if_there_are_other_runs(tmp_path: Path, repeat: int) -> None:
+async def test_accidental_failure_is_repeated_if_there_are_other_runs(open_folder: Path, repeat: int) -> None:
     """Seen with guests: one of fifty runs ends with this message, and would prevent the verdict of a comparison."""
-    program, marker = tmp_path / "iperf3", tmp_path / "failed"
+    program, marker = open_folder / "iperf3", open_folder / "failed"
     program.write_text(FAILS_ONCE.format(iperf3=shutil.which("iperf3"), marker=marker))
     program.chmod(0o755)
-    async with pair("100mbit", tools=(str(tmp_path), "")) as both:
+    async with pair("100mbit", tools=(str(open_folder), "")) as both:
         experiment = await prepared_experiment(both, repeat=repeat)
         events = await all_events(run_experiment(experiment, both.hosts, change_timeouts=CHANGE_TIMEOUTS))
         assert marker.exists() and both.generators() == []

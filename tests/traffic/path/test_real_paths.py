@@ -128,7 +128,7 @@ async def test_ordinary_user() -> None:
     """Without CAP_NET_RAW: ICMP where ping_group_range allows it, else the reason, and UDP instead."""
     with namespaces() as (client, server):
         add_veth(client, server)
-        server.run(["sysctl", "-qw", "net.ipv4.ping_group_range=0 0"])
+        server.run(["sysctl", "-qw", "net.ipv4.ping_group_range=0 65534"])
         client.run(["sysctl", "-qw", "net.ipv4.ping_group_range=1 0"])
         sources = []
         for name, namespace in (("a", client), ("b", server)):

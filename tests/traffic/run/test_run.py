@@ -224,11 +224,11 @@ KINDS = (
 
 
 @pytest.mark.parametrize("reporting_end", ["client", "server"])
-async def test_runs_equal_the_json_report_of_the_other_end(reporting_end: str, tmp_path: Path) -> None:
-    script = tmp_path / "iperf3"
-    script.write_text(REPORT_SCRIPT.format(iperf3=shutil.which("iperf3"), folder=tmp_path))
+async def test_runs_equal_the_json_report_of_the_other_end(reporting_end: str, open_folder: Path) -> None:
+    script = open_folder / "iperf3"
+    script.write_text(REPORT_SCRIPT.format(iperf3=shutil.which("iperf3"), folder=open_folder))
     script.chmod(0o755)
-    tools = (str(tmp_path), "") if reporting_end == "client" else ("", str(tmp_path))
+    tools = (str(open_folder), "") if reporting_end == "client" else ("", str(open_folder))
     async with pair("100mbit", tools=tools) as both:
         plans = [
             replace(both.plan(port=5210 + 10 * number, **kind.options), **endpoints(both, kind.addresses))
@@ -238,7 +238,7 @@ async def test_runs_equal_the_json_report_of_the_other_end(reporting_end: str, t
         assert both.generators() == []
     for kind, (result, _) in zip(KINDS, runs, strict=True):
         assert result.failure is None, (kind, result.failure)
-        report = json.loads((tmp_path / f"{result.plan.port}.json").read_text())
+        report = json.loads((open_folder / f"{result.plan.port}.json").read_text())
         assert "error" not in report, kind
         compare(kind, result, report["end"])
         assert all(point.interval.streams == kind.streams for flow in result.flows for point in flow.points), kind

@@ -387,8 +387,9 @@ async def test_copy_takes_the_commands_of_the_chosen_finding() -> None:
 
 
 def offered(screen: Screen) -> list[bool | None]:
-    """Whether a fix can be copied, and applied."""
-    return [screen.app.screen.check_action(action, ()) for action in ("copy", "fix")]
+    """Whether a fix can be copied, and applied or shown."""
+    check = screen.app.screen.check_action
+    return [check("copy", ()), check("fix", ()) or check("show_fix", ())]
 
 
 async def test_copy_takes_the_fix_of_the_chosen_interface() -> None:

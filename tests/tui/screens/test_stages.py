@@ -34,7 +34,7 @@ KNOWN_FROM: Mapping[str, str] = {
     r"without a( device)?|interfaces without": "machine",
     r"not a q|Not available": "links",
     r"nothing is applied": "links",
-    r"adaptive-rx|autonegotiation off|not reported by (driver|this)|XPS|RPS|^off( \d)?$|no interrupts were": "machine",
+    r"^Off$|not supported by|adaptive-rx|autonegotiation off|not reported by (driver|this)|XPS|RPS|^off( \d)?$|no interrupts were": "machine",
     r"offloads|Offloads|segmentation|ethtool -K|LRO|Causes|do not restore|that are off|ust be off": "machine",
     r"turned|on purpose|Not reported|features|nearly all|them on|nothing shows|ff on hosts|no traffic": "machine",
     r"No problems found|All checks": "all",
@@ -50,9 +50,13 @@ def no_results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def sentences(screen: Screen) -> set[str]:
-    """Parts of the drawn rows that exclude something."""
+    """Parts of the drawn rows that exclude something; of a dialog alone, as it cuts the rows of the view."""
+    rows = screen.drawn()
+    if isinstance(screen.app.screen, ModalScreen):
+        dialog = screen.app.screen.children[0].region
+        rows = [row[dialog.x : dialog.right] for row in rows[dialog.y : dialog.bottom]]
     found = set()
-    for row in screen.drawn():
+    for row in rows:
         for part in re.split(r"[│╭╮╰╯▌]| {3,}", row):
             text = " ".join(part.split())
             if CLAIM.search(text):

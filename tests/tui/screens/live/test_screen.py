@@ -285,7 +285,7 @@ async def test_a_narrow_screen_shows_the_rates_before_their_past() -> None:
 async def test_the_footer_names_help_and_quit_on_the_narrowest_screen() -> None:
     async with live_screen((40, 10)) as screen:
         await screen.receive(hello(), inventory(*NICS))
-        assert screen.drawn()[-1] == " Enter Open              ? Help  q Quit "
+        assert screen.drawn()[-1] == " Enter Open  e Set-up    ? Help  q Quit "
 
 
 async def test_a_bridge_that_is_down_is_not_chosen_before_a_link_that_is_up() -> None:

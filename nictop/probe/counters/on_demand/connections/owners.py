@@ -124,14 +124,13 @@ class SocketOwners:
                 names = []
             except OSError:
                 names = []  # it has ended
-            for first in range(0, len(names), DESCRIPTORS_PER_STEP):
+            for first in range(0, max(len(names), 1), DESCRIPTORS_PER_STEP):
                 places = [f"fd/{name}" for name in names[first : first + DESCRIPTORS_PER_STEP]]
                 for place, target in read_places(int(pid), places, self._proc).items():
                     inode = parse_socket_link(target)
                     if inode:
                         self._remember(inode, int(pid), place)
                 yield
-            yield
 
     def _remember(self, inode: int, pid: int, place: str) -> None:
         if len(self._descriptors) >= MAX_FOUND:
