@@ -135,7 +135,7 @@ class RecordedRun:
 
     async def advance(self, now: float) -> None:
         """Evaluate the run up to the time `now`, seconds as in the recording. For an earlier time than before,
-        everything is read again from the beginning."""
+        everything is read again from the beginning. May be cancelled: the next call continues there."""
         if now < self._now or (self._read_until is not None and self._recording.end > self._read_until):
             self._restart()
         last = now + ROUNDING_SECONDS
@@ -143,18 +143,19 @@ class RecordedRun:
             last = min(last, self.marks.end + RUN_TAIL_SECONDS)
         used, begin = 0.0, thread_time()
         while True:
-            found = self._next if self._next is not None else next(self._items, None)
             used += thread_time() - begin
             if used >= RUN_SLICE_SECONDS:
                 used = 0.0
                 await asyncio.sleep(0)
             begin = thread_time()
+            found = self._next if self._next is not None else next(self._items, None)
             if found is NOT_YET:
                 continue
             if found is None:
                 self._read_until = self._recording.end
-            if found is None or found[0].time > last:
-                self._next = found
+                break
+            self._next = found
+            if found[0].time > last:
                 break
             self._next, self._now = None, max(self._now, found[0].time)
             self._process(found[1], found[0])

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 import nictop
 from nictop.probe.records import Line, PathListener, Request, TrafficLine, TrafficRequest
 from nictop.recording.reader import Recording
+from nictop.replay import run
 from nictop.replay.run import RecordedRun
 from nictop.replay.run_index import run_marks
 from nictop.traffic.live.run_view import RunView
@@ -42,6 +45,25 @@ async def test_looking_while_it_is_read_changes_nothing() -> None:
         assert views > 3
         assert times(watched.view()) == times(quiet.view())
         assert all(times(watched.view()))
+
+
+async def test_a_run_whose_reading_is_cancelled_again_and_again_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when time passes while it is read: what was read before is neither lost nor read twice."""
+    monkeypatch.setattr(run, "RUN_SLICE_SECONDS", 0.0)
+    with Recording.open(str(DEMO)) as recording:
+        (marks, *_) = run_marks(recording)
+        assert marks.end is not None
+        quiet, disturbed = (RecordedRun(recording, marks) for _ in range(2))
+        await quiet.advance(marks.end)
+        cancelled = 0
+        while disturbed.view() is None:
+            reading = asyncio.ensure_future(disturbed.advance(marks.end))
+            for _ in range(10):
+                await asyncio.sleep(0)
+            cancelled += reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        assert cancelled > 10
+        assert repr(disturbed.view()) == repr(quiet.view())
 
 
 def test_a_server_of_a_bulk_flow_that_starts_after_the_client_is_ignored(tmp_path: Path) -> None:

@@ -178,12 +178,16 @@ async def test_run_goes_on_without_a_path_test() -> None:
     assert result.failure is None and result.path_test is not None
     assert [one.failure for one in result.path_test.result.directions] == ["b: no path test", "a: no path test"]
     assert any(isinstance(event, PathTested) for event in events)
-    for given in ({"path_listen": [], "stop": ENDED}, {"path_listen": LISTENER, "path_test": [], "stop": []}):
+    ended = "no answer within 0.2 s, the time limit of nictop, which ended the path test"
+    for given, why in (
+        ({"path_listen": [], "stop": ENDED}, "no answer"),
+        ({"path_listen": LISTENER, "path_test": [], "stop": []}, ended),
+    ):
         client, server = probes(CLIENT, SERVER)
         client.path_answers = server.path_answers = given
         result, _ = await complete_run(client, server)
         assert result.failure is None and result.path_test is not None
-        assert [one.failure for one in result.path_test.result.directions] == ["a: no answer", "b: no answer"]
+        assert [one.failure for one in result.path_test.result.directions] == [f"a: {why}", f"b: {why}"]
         assert {one.action for one in client.path_requests} >= {"path_listen", "stop"}
 
 
