@@ -103,7 +103,7 @@ COLUMNS: tuple[Column[ConnectionRow], ...] = (
         source="payload received (tcpi_bytes_received)"),
     Column("tx", "TX b/s", "b/s", _SCALED, 1, "right", lambda row: row.tx_bits, _rate_tone, True,
         source="payload acknowledged by the peer (tcpi_bytes_acked)"),
-    Column("process", "PROCESS", "", 13, 1, "left", _who,
+    Column("process", "PROCESS", "", 11, 1, "left", _who,
         source="process that has the socket open (/proc/PID/fd); else its container or unit (INET_DIAG_CGROUP_ID)"),
     Column("peer", "PEER", "", 19, 2, "left", _peer, rank=_peer_rank,
         source="address and port of the other end (netlink sock_diag)", keeps_end=True),

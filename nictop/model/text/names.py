@@ -8,7 +8,7 @@ from itertools import takewhile
 from nictop.model.text.terminal import clean, fit, fit_middle, width
 
 ELLIPSIS = "…"
-MIN_NAME_CELLS = 8
+MIN_NAME_CELLS = 6
 """Of a name in a path that does not fit."""
 
 

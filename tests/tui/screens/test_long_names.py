@@ -103,8 +103,8 @@ async def test_all_hosts_and_their_interfaces_look_different() -> None:
             assert len(rows) >= min(4, height // 5), "the facts of one interface leave room for the list"
             ends = [tuple(row[2:].split()[:2]) for row in rows if "np" in row]
             assert len(set(ends)) == len(ends) > 2, rows
-            listed = [row.split()[1] for row in screen.drawn() if row.strip(" │▸").startswith("● ")]
-            assert len(set(listed[1:])) == len(HOSTS), listed
+            hosts_shown = [row.partition("● ")[2].split()[0] for row in screen.drawn()[2:] if "● " in row]
+            assert len(set(hosts_shown)) == len(HOSTS), hosts_shown
 
 
 @character_sets

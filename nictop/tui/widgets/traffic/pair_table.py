@@ -22,7 +22,7 @@ from nictop.traffic.plan.plan import Endpoint, EndpointPair
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.table_line import cell_spans, encoded_columns, headings
 
-MAX_PATH_CELLS, MAX_CELLS = 48, 22
+MAX_PATH_CELLS, MAX_CELLS = 52, 22
 """Widths of the columns but the last; on a wide screen the first one has half of it."""
 MAX_ENDS_CELLS = 1000
 """Of a path that is not cut."""

@@ -32,7 +32,8 @@ MAX_CELLS, MAX_NIC_CELLS = 40, 20
 """Widths of the columns but the last."""
 MIN_TEST_CELLS, MIN_LABEL_CELLS = 20, 8
 """Of the last column: with fewer, others are left out; and what is left of it in a narrow list."""
-MIN_HOSTS_CELLS = 8
+MIN_HOSTS_CELLS = 17
+"""Of both hosts of a narrow list."""
 LEFT_OUT: dict[bool, tuple[tuple[tuple[str, ...], int], ...]] = {
     False: (
         ((), MIN_TEST_CELLS),
