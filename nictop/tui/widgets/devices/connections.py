@@ -67,6 +67,8 @@ To record them: nictop HOST, start the recording (r), open the interface (Enter)
 and keep them on the screen.
 What is recorded of the interface itself is on the view before (Esc), its queues on Queues, its interrupts on CPUs."""
 MIN_TEXT_CELLS = 10
+NARROW_CELLS, NARROW_WIDTHS = 62, {"process": 11, "peer": 19}
+"""Cells below which the peer would have no room beside the process; key of a column → its width there."""
 MIN_CELLS_FOR_PEER = 100
 """From which on the column of the peer is as wide as its texts, before others follow."""
 
@@ -161,6 +163,8 @@ class ConnectionList(SortableTable[ConnectionRow]):
     def _layout(self) -> tuple[Column[ConnectionRow], ...]:
         cells = self.scrollable_content_region.width - self.MARK_CELLS
         wanted_columns = [self._with_mark(column) for column in COLUMNS]
+        if cells < NARROW_CELLS:
+            wanted_columns = [replace(one, width=NARROW_WIDTHS.get(one.key, one.width)) for one in wanted_columns]
         if cells >= MIN_CELLS_FOR_PEER:
             wanted_columns = [
                 replace(one, width=max(one.width, self._needed(one))) if one.key == "peer" else one
