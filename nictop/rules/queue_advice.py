@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nictop.model.queues.counts import receive_queues
-from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
+from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list, short_cpu_list
 from nictop.model.queues.map import QueueMap, balance
 from nictop.model.text.words import driver_name
 from nictop.probe.records import Link
@@ -24,6 +24,8 @@ from nictop.rules.host import HostFacts
 from nictop.rules.registry import RULES
 from nictop.rules.wording import fixes_with_commands, where_text
 
+MAX_LIST_CELLS = 24
+"""Of a list of CPUs in a sentence."""
 QUEUE_FAMILY = "interrupts and softirqs"
 QUEUE_RULES = frozenset(
     (
@@ -134,7 +136,10 @@ def _of_balance(link: Link, found: QueueMap) -> QueueAdvice:
 def _cpus_text(found: QueueMap) -> str:
     """All CPUs on which interrupts of queues were counted, as the table lists them; "" if none were."""
     cpus = sorted({cpu for row in found.rows if row.in_use for cpu in row.busy_cpus})
-    return f", their interrupts are on CPU {format_cpu_list(cpus)}" if cpus else ""
+    if not cpus:
+        return ""
+    text = short_cpu_list(cpus, MAX_LIST_CELLS)
+    return f", their interrupts are on {'' if text.endswith('CPUs') else 'CPU '}{text}"
 
 
 def _single_queue_text(link: Link) -> str:

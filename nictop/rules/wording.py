@@ -124,14 +124,18 @@ def severity_counts_text(findings: Iterable[Finding]) -> str:
     return " · ".join(parts)
 
 
-def checks_text(diagnosis: Diagnosis, unread: Sequence[str] = ()) -> str:
+def checks_text(diagnosis: Diagnosis, unread: Sequence[str] = (), *, brief: bool = False) -> str:
     """``98 checks``, ``95 of 98 checks ran, 3 skipped``; ``vm2: 95 of 98 checks ran, 3 skipped`` where other hosts,
-    `unread`, are not checked; ``95 of 98 checks ran, 3 skipped on vm2`` where all of them ran on other hosts."""
+    `unread`, are not checked; ``95 of 98 checks ran, 3 skipped on vm2`` where all of them ran on other hosts. `brief`:
+    ``3 of 5 hosts`` in place of names."""
     number, skipped = len(RULES), len({one.rule for one in diagnosis.skipped})
-    whose = f"{_names(diagnosis.hosts)}: " if unread and diagnosis.hosts else ""
+    known = len(diagnosis.hosts)
+    names = f"{known} of {known + len(unread)} hosts" if brief else _names(diagnosis.hosts)
+    whose = f"{names}: " if unread and diagnosis.hosts else ""
     if not skipped:
         return f"{whose}{number} checks"
-    return f"{whose}{number - skipped} of {number} checks ran, {skipped} skipped{_skipped_where(diagnosis)}"
+    where = "" if brief else _skipped_where(diagnosis)
+    return f"{whose}{number - skipped} of {number} checks ran, {skipped} skipped{where}"
 
 
 def _skipped_where(diagnosis: Diagnosis) -> str:

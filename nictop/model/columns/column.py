@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Generic, Literal, TypeVar
 
 from nictop.model.text import units
-from nictop.model.text.terminal import clean, fit, width
+from nictop.model.text.terminal import clean, fit, fit_middle, width
 from nictop.model.text.words import Tone
 
 Cell = tuple[str, Tone]
@@ -56,6 +56,8 @@ class Column(Generic[RowT]):
     """Sort key instead of the value; a result of None: last, in both directions."""
     source: str = ""
     """What it is, and in parentheses from where it is read; for the help."""
+    keeps_end: bool = False
+    """A text that is too wide is cut in its middle: of an address or a path, the end tells it from others."""
 
     @cached_property
     def is_rate(self) -> bool:
@@ -81,7 +83,13 @@ class Column(Generic[RowT]):
 
     def text(self, row: RowT) -> str:
         """The text of the cell, cleaned, in the width of the column."""
-        return fit(self.cell(row)[0], self.width, self.align)
+        return self.fit(self.cell(row)[0])
+
+    def fit(self, text: str) -> str:
+        """A text, cleaned, in the width of the column."""
+        if self.keeps_end:
+            return fit_middle(text, self.width, self.align)
+        return fit(text, self.width, self.align)
 
     def sort_key(self, row: RowT) -> SortKey | None:
         """Comparable with that of any other row; None: the row has no such value."""

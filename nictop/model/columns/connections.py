@@ -15,6 +15,7 @@ from nictop.model.connections.table import (
 )
 from nictop.model.text import units
 from nictop.model.text.ip_addresses import parse_ip_address
+from nictop.model.text.terminal import fit_middle, width
 from nictop.model.text.words import Tone, count_noun
 from nictop.probe.records import Connection
 
@@ -22,6 +23,8 @@ ANY_PEER = "udp, any peer"
 OTHER_PARTS = "headers, UDP, forwarded packets, ended connections"
 """What the NIC transferred beside the payload of the TCP connections that exist."""
 ZONE_PREFIX = "fe80:"
+WHOLE_ENDS_CELLS, MIN_END_CELLS = 1000, 9
+"""Cells for the ends of a connection that are not cut; of one of them, with fewer of which nothing would be known."""
 
 
 def endpoint(address: str, port: int, zone: str = "") -> str:
@@ -103,7 +106,7 @@ COLUMNS: tuple[Column[ConnectionRow], ...] = (
     Column("process", "PROCESS", "", 13, 1, "left", _who,
         source="process that has the socket open (/proc/PID/fd); else its container or unit (INET_DIAG_CGROUP_ID)"),
     Column("peer", "PEER", "", 21, 2, "left", _peer, rank=_peer_rank,
-        source="address and port of the other end (netlink sock_diag)"),
+        source="address and port of the other end (netlink sock_diag)", keeps_end=True),
     Column("port", "PORT", "", 5, 2, "right", lambda row: row.connection.local_port,
         source="local port (netlink sock_diag)"),
     Column("limited", "LIMITED BY", "", 11, 3, "left", _limited,
@@ -120,7 +123,7 @@ COLUMNS: tuple[Column[ConnectionRow], ...] = (
     Column("pid", "PID", "", 7, 9, "right", lambda row: row.connection.pid or "",
         source="process id (/proc/PID/fd)"),
     Column("local", "LOCAL", "", 15, 10, "left", _local,
-        source="local address (netlink sock_diag)"),
+        source="local address (netlink sock_diag)", keeps_end=True),
 )  # fmt: skip
 COLUMNS_BY_KEY = {column.key: column for column in COLUMNS}
 
@@ -181,13 +184,9 @@ def number_text(table: ConnectionTable) -> str:
     return " · ".join(parts)
 
 
-def row_lines(row: ConnectionRow, table: ConnectionTable) -> tuple[str, ...]:
-    """Everything about one socket: its ends; to whom it belongs; what limits it; its totals."""
+def row_lines(row: ConnectionRow, table: ConnectionTable, cells: int = WHOLE_ENDS_CELLS) -> tuple[str, ...]:
+    """Everything about one socket: its ends, in `cells` cells; to whom it belongs; what limits it; its totals."""
     one = row.connection
-    zone = table.nic if one.device else ""
-    ends = endpoint(one.local, one.local_port, zone)
-    if one.remote:
-        ends += f" ↔ {endpoint(one.remote, one.remote_port, zone)}"
     unknown = {
         PENDING: "process is searched for",
         NEEDS_ROOT: "process needs root to be read",
@@ -197,11 +196,23 @@ def row_lines(row: ConnectionRow, table: ConnectionTable) -> tuple[str, ...]:
     who = [unknown.get(row.process, row.process) if one.pid is None else f"{row.process} (pid {one.pid})"]
     who += [row.owner] if row.owner else []
     who += [f"uid {one.uid}"] if one.uid is not None else []
-    lines = [f"{one.protocol} {ends} {one.state}", " · ".join(who)]
+    lines = [_ends_line(one, table.nic if one.device else "", cells), " · ".join(who)]
     limited = limited_text(row, table.seconds)
     lines += [limited] if limited else []
     lines.append(" · ".join(_tcp_parts(one) if one.protocol == "tcp" else _udp_parts(one)))
     return tuple(lines)
+
+
+def _ends_line(one: Connection, zone: str, cells: int) -> str:
+    """``tcp 192.0.2.1:443 ↔ 192.0.2.9:50001 established``; what does not fit is cut in the middle of the addresses."""
+    ends = [endpoint(one.local, one.local_port, zone)]
+    if one.remote:
+        ends.append(endpoint(one.remote, one.remote_port, zone))
+    rest = len(f"{one.protocol}  {one.state}") + len(" <-> ") * (len(ends) - 1)
+    room = (cells - rest) // len(ends)
+    if sum(map(width, ends)) + rest > cells and room >= MIN_END_CELLS:
+        ends = [fit_middle(end, min(room, width(end))) for end in ends]
+    return f"{one.protocol} {' ↔ '.join(ends)} {one.state}"
 
 
 def _tcp_parts(one: Connection) -> Iterable[str]:

@@ -309,7 +309,7 @@ COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column("errors", "errors/s", "1/s", 8, 8, "right", _rate("rx_errors", "tx_errors"), _bad, True,
         source="errors of both directions (IFLA_STATS_LINK_64 rx_errors + tx_errors)"),
     Column("ip", "ADDRESS", "", 18, 10, "left", _of_link(_ip), rank=_ip_rank,
-        source="the most useful address, with prefix length (RTM_GETADDR)"),
+        source="the most useful address, with prefix length (RTM_GETADDR)", keeps_end=True),
     Column("mtu", "MTU", "bytes", 5, 11, "right", _of_link(lambda link, snapshot: mtu_of(link)),
         source="MTU (IFLA_MTU)"),
     Column("master", "MASTER", "", 18, 12, "left", _of_link(_master), _master_tone,

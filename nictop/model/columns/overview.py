@@ -130,11 +130,11 @@ _COLUMNS: tuple[Column[NicRow], ...] = (
     Column("profile", "PROFILE", "", 18, 7, "left", _profile, tone=lambda row, value: row.profile[1],
         source="active profile, else the network manager (NetworkManager D-Bus; networkd, netplan, ifupdown files)"),
     Column("address", "ADDRESS", "", 18, 8, "left", _address, rank=_address_rank,
-        source="the most useful address, with prefix length (RTM_GETADDR)"),
+        source="the most useful address, with prefix length (RTM_GETADDR)", keeps_end=True),
     Column("driver", "DRIVER", "", 10, 9, "left", lambda row: row.driver,
         source="kernel driver, or kind of a virtual interface (ethtool -i; IFLA_INFO_KIND)"),
     Column("peer", "PEER", "", 18, 10, "left", _peer,
-        source="interface of another host at the other end (VF and tap pairs by MAC and PCI address)"),
+        source="interface of another host at the other end (VF and tap pairs by MAC and PCI address)", keeps_end=True),
     Column("master", "MASTER", "", 18, 11, "left", _master, _master_tone,
         source="bridge, bond, team or VRF of which it is a port, and its state there (IFLA_MASTER; "
         "IFLA_BOND_SLAVE_STATE, IFLA_BOND_SLAVE_AD_AGGREGATOR_ID; TEAM_ATTR_PORT_LINKUP)"),

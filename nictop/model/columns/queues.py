@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nictop.model.columns.column import Cell, Column
-from nictop.model.queues.cpu_lists import format_cpu_list
+from nictop.model.queues.cpu_lists import format_cpu_list, short_cpu_list
 from nictop.model.queues.map import QueueRow
 from nictop.model.text import units
 
@@ -92,9 +92,10 @@ def _cpus(cpus: tuple[int, ...] | None) -> str:
 def _effective(row: QueueRow) -> Cell:
     """CPUs on which its interrupts were counted, the busiest first; of an idle queue: the effective affinity."""
     if not row.busy_cpus:
-        return _cpus(row.effective), "dim"
+        known = row.effective
+        return units.UNKNOWN if known is None else short_cpu_list(known, CPU_NOW_WIDTH), "dim"
     if row.queue is None:
-        return format_cpu_list(row.busy_cpus), "normal"
+        return short_cpu_list(row.busy_cpus, CPU_NOW_WIDTH), "normal"
     text = str(row.busy_cpus[0])
     for number, cpu in enumerate(row.busy_cpus[1:], 1):
         rest = len(row.busy_cpus) - number - 1

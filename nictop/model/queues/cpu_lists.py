@@ -74,3 +74,11 @@ def format_cpu_list(cpus: Iterable[int]) -> str:
             parts.append(str(first) if first == last else f"{first}-{last}")
         first = last = cpu
     return ",".join(parts)
+
+
+def short_cpu_list(cpus: Iterable[int], cells: int) -> str:
+    """The same, or how many there are (``107 CPUs``) if the list does not fit into `cells`: its begin alone would be
+    another list."""
+    known = set(cpus)
+    text = format_cpu_list(known)
+    return text if len(text) <= cells else f"{len(known)} CPUs"

@@ -104,6 +104,35 @@ def _fit(text: str, cells: int, align: str) -> str:
     return "".join(characters) + "…" + " " * (cells - 1 - used)
 
 
+@lru_cache(maxsize=1024)  # as `_fit`
+def fit_middle(text: str, cells: int, align: str = "left") -> str:
+    """The same, cut in its middle: what tells addresses and paths apart is at their end."""
+    text = clean(text)
+    room = cells - 1
+    if width(text) <= cells or room < 2:
+        return fit(text, cells, align)
+    end = _end_of(text, room // 2)
+    begin = fit(text, cells - width(end))  # its ellipsis stands for the middle
+    return begin.rstrip(" ") + end + " " * (width(begin) - width(begin.rstrip(" ")))
+
+
+def fit_end(text: str, cells: int) -> str:
+    """The same, cut at its begin: of a text that is being typed."""
+    text = clean(text)
+    if width(text) <= cells or cells <= 0:
+        return fit(text, cells)
+    return fit("…" + _end_of(text, cells - 1), cells)
+
+
+def _end_of(text: str, cells: int) -> str:
+    """As many of the last characters as fit."""
+    used, start = 0, len(text)
+    while start and used + _cells(text[start - 1]) <= cells:
+        start -= 1
+        used += _cells(text[start])
+    return text[start:].lstrip(" ")
+
+
 SEPARATORS = ":-,;=_"
 """In long words: addresses, UUIDs, lists; a slash is another one."""
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.model.facts import clean, fit, width, wrap
+from nictop.model.text.terminal import fit_middle
 
 
 @pytest.mark.parametrize(
@@ -101,3 +102,24 @@ def test_wrap_keeps_to_the_width_and_loses_only_blanks(text: str, cells: int) ->
     lines = wrap(text, cells)
     assert all(width(line) <= cells for line in lines)
     assert "".join(lines).replace(" ", "") == clean(text).replace(" ", "")
+
+
+@given(anything, st.integers(min_value=0, max_value=30), st.sampled_from(["left", "right"]))
+def test_fit_in_the_middle_is_exact(text: str, cells: int, align: str) -> None:
+    assert width(fit_middle(text, cells, align)) == cells
+
+
+@pytest.mark.parametrize(
+    ("text", "cells", "align", "fitted"),
+    [
+        ("[2001:db8::5678]:443", 22, "right", "  [2001:db8::5678]:443"),
+        ("[2001:db8:1234::5678]:443", 15, "left", "[2001:d…78]:443"),
+        ("ens192", 3, "left", "e…2"),
+        ("ens192", 2, "left", "e…"),
+        ("网卡网卡", 6, "left", "网…卡 "),
+        ("网卡网卡", 5, "left", "网…卡"),
+        ("\x1b[2J", 5, "left", "\\x…2J"),
+    ],
+)
+def test_fit_in_the_middle(text: str, cells: int, align: str, fitted: str) -> None:
+    assert fit_middle(text, cells, align) == fitted

@@ -20,6 +20,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 
 from nictop.model.facts import fit, width
+from nictop.model.text.terminal import fit_middle
 from nictop.tui.keys import MENU_KEYS, MENU_LIST_KEYS
 from nictop.tui.widgets.base.dialog_frame import FRAME_CELLS, PopUp, box_keys, box_title
 from nictop.tui.widgets.base.line_view import SpanLine
@@ -64,7 +65,7 @@ class MenuList(ChoiceView):
         entry, style = self.entries[index], "" if self.entries[index].enabled else "dim"
         cells = self.scrollable_content_region.width
         text = self.glyphs.text(f" {self._mark(index)}{entry.label} ")
-        text = fit(text, min(width(text), cells))
+        text = fit_middle(text, min(width(text), cells))
         reason = f" {entry.why_not}" if entry.why_not and not entry.enabled else ""
         room = max(0, cells - width(text))
         return ((text, style), (fit(self.glyphs.text(reason), room), "dim"))

@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from textual.containers import Horizontal
 from textual.widget import Widget
-from textual.widgets import Input
+from textual.widgets import Input, Label
 
 from nictop.tui.screens.dialogs.dialog import Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
@@ -36,6 +37,8 @@ TITLES = {
     "prompt": "authentication",
     "sudo": "password for sudo",
 }
+FIELD_LABELS = {"passphrase": "Passphrase:", "password": "Password:", "prompt": "Answer:", "sudo": "Password:"}
+"""Before the line that is typed: on a console nothing else shows where it is."""
 HINTS = {
     "host_key": "Compare the fingerprint with the host's own.",
     "passphrase": "Kept in memory only, until nictop quits.",
@@ -80,7 +83,9 @@ class QuestionScreen(Dialog["str | None"]):
 
     def compose_fields(self) -> Iterable[Widget]:
         if not self._is_host_key:
-            yield TextInput(password=self.question.secret, id="answer")
+            with Horizontal(id="answer-row"):
+                yield Label(FIELD_LABELS[self.question.kind], markup=False)
+                yield TextInput(password=self.question.secret, id="answer")
 
     def show_buttons(self, row: ButtonRow) -> None:
         """The dialog opens by itself, perhaps while Enter is pressed: that does not trust a host key."""

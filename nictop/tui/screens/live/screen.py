@@ -217,6 +217,8 @@ class LiveScreen(LiveView):
         if snapshot is None or snapshot.inventory is None:
             doing = session.status_text(self.nictop.now(), hosts.interval)
             return f"{session.name}: interfaces are not read yet ({doing})."
+        if what == "set_up" and not snapshot.links:
+            return f"{session.name} has no network interfaces."
         if what == "set_up":
             return "Choose an interface first, by its line."
         if not is_checked(self.nictop.display.diagnosis, snapshot):

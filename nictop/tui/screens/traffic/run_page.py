@@ -231,7 +231,7 @@ class RunPage(FramedScreen):
         right = f" {headline_text(run_view, self.glyphs, most)}" if run_view is not None else ""
         badge = " PAUSED " if chart.frozen else ""
         room = max(0, view.size.width - 1 - width(right) - width(badge) - 1)
-        title = self.glyphs.text(ends_text(run_view) if run_view is not None else "Traffic test")
+        title = self.glyphs.text(ends_text(run_view, room) if run_view is not None else "Traffic test")
         shown = fit(title, min(width(title), room))
         texts = [part for part in self.title_parts(run_view) if part]
         bar = progress_bar(run_view, self.glyphs) if run_view is not None and run_view.result is None else ""

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE
-from nictop.model.text.terminal import width
+from nictop.model.text.names import names_in_path
+from nictop.model.text.terminal import clean, width
 from nictop.model.text.words import count_noun
 from nictop.report.runs.sentences import hosts_text, plan_options, result_sentences
 from nictop.traffic.analysis.loaded import added_latency
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from nictop.tui.controllers.traffic import TrafficController
 
 PROGRESS_CELLS = 10
+WHOLE_ENDS_CELLS = 1000
 
 
 def headline_text(run_view: RunView, glyphs: Glyphs = UNICODE, room: int = 1000) -> str:
@@ -142,12 +144,14 @@ def progress_text(traffic: TrafficController) -> str:
     return " · ".join(parts)
 
 
-def ends_text(run_view: RunView) -> str:
-    """``vm1:ens224 → vm2:ens224``, the sender first."""
+def ends_text(run_view: RunView, cells: int = WHOLE_ENDS_CELLS) -> str:
+    """``vm1:ens224 → vm2:ens224``, the sender first; names of hosts are cut where it has not enough `cells`."""
     nics = {host.host: host.nic for host in run_view.hosts}
     first, arrow, second = run_view.plan.drawn_ends
-    words = (f"{place.host}:{nics.get(place.host) or place.address}" for place in (first, second))
-    return f" {arrow} ".join(words)
+    ends = [f":{nics.get(place.host) or place.address}" for place in (first, second)]
+    rest = sum(width(clean(end)) for end in ends) + len(" <-> ")
+    hosts = names_in_path((first.host, second.host), rest, cells)
+    return f"{hosts[0]}{ends[0]} {arrow} {hosts[1]}{ends[1]}"
 
 
 def options_text(run_view: RunView) -> str:

@@ -18,6 +18,7 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from nictop.model.facts import clean, fit, width
+from nictop.model.text.terminal import fit_end
 from nictop.tui.keys import FORM_KEYS
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
@@ -129,9 +130,14 @@ class Form(ChoiceView):
         wanted = min(max(VALUE_CELLS, width(value) + 1), max(1, room))
         return (
             (f" {fit(self._label(field), self.label_cells)} ", ""),
-            (fit(self.glyphs.encode(value), wanted), style),
+            (self._value_in(wanted, value, typing=typing), style),
             (" " + fit(self.glyphs.text(beside), max(0, room - wanted)), tone),
         )
+
+    def _value_in(self, cells: int, value: str, *, typing: bool) -> str:
+        """In exactly `cells` cells; while it is typed its end is in sight."""
+        text = self.glyphs.encode(value)
+        return fit_end(text, cells) if typing else fit(text, cells)
 
     def _label(self, field: Field) -> str:
         return field.label

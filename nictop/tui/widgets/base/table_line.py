@@ -54,5 +54,5 @@ def cell_spans(columns: Iterable[Column[RowT]], row: RowT, glyphs: Glyphs = UNIC
     spans: list[Span] = []
     for column in columns:
         text, tone = column.cell(row)
-        spans.append((" " + fit(glyphs.encode(text), column.width, column.align), TONES[tone]))
+        spans.append((" " + column.fit(glyphs.encode(text)), TONES[tone]))
     return spans

@@ -147,12 +147,10 @@ def draw_cpu_map(
     shares = trends.cells(sorted(rows), cells)
     targets: dict[int, list[tuple[int, str]]] = {}
     block = label + cells + 1
-    text = (
-        f" last 60 s of {len(rows)} CPUs, {min(2 * per_half, len(rows))} in each line; busiest now: CPU {hottest.cpu} "
-    )
     is_hot = hottest.shares.busy >= SATURATED
     busy = f"{100 * hottest.shares.busy:.0f} %", "bad" if is_hot else ""
-    lines.append(tuple(cut_spans([(text, "dim"), busy], width)))
+    text = f"; last 60 s of {len(rows)} CPUs, {min(2 * per_half, len(rows))} in each line"
+    lines.append(tuple(cut_spans([(f" busiest now: CPU {hottest.cpu} ", "dim"), busy, (text, "dim")], width)))
     top = len(lines)
     for number in range(tall):
         spans: list[Span] = []

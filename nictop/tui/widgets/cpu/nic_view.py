@@ -25,6 +25,7 @@ from nictop.tui.widgets.charts.sparkline import area
 
 MAX_NAME_CELLS = 15
 """IFNAMSIZ without the final zero."""
+NO_INTERFACES = "No network interfaces; one that is added is shown at once"
 NO_LINK = "Press ← → to choose an interface"
 
 
@@ -32,7 +33,7 @@ def no_link_text(snapshot: Snapshot) -> str:
     """Why a view of one NIC has none, or what to do."""
     if snapshot.links:
         return NO_LINK
-    return "No network interfaces" if snapshot.inventory is not None else "Interfaces: not read yet"
+    return NO_INTERFACES if snapshot.inventory is not None else "Interfaces: not read yet"
 
 
 def interface_lines(

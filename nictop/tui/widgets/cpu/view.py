@@ -35,6 +35,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.bars import bar
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.terminal import fit_middle
 from nictop.model.text.words import NOT_READ_YET, absence_reason
 from nictop.probe.records import Link
 from nictop.tui.widgets.base.filter_line import NO_MATCHES
@@ -140,7 +141,7 @@ def draw_vectors(
     bars = max(0, min(24, cells - names - units.SCALED_WIDTH - 4))
     blocks: list[SpanLine] = [
         (
-            (f" {fit(name, names)} ", ""),
+            (f" {fit_middle(name, names)} ", ""),
             (f"{units.scaled(rate)} ", "title"),
             (bar(rate / top if top else 0.0, bars, glyphs), "in"),
         )

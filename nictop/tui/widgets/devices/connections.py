@@ -57,6 +57,8 @@ MIN_ROWS, TALL_ROWS = 15, 28
 """Of the whole view, from which on there are `MIN_USERS` and `MAX_USERS` processes; with fewer rows there is only the
 line of the NIC above the table, and one line below it."""
 DETAIL_ROWS, MAX_NOTE_ROWS = 4, 2
+TITLE_CELLS = 5
+"""Of the line around a title."""
 NOT_RECORDED = """\
 No connections of this interface are recorded at this time.
 A host is asked for its connections only while they are shown: that costs it work for each of them. So a recording \
@@ -65,6 +67,8 @@ To record them: nictop HOST, start the recording (r), open the interface (Enter)
 and keep them on the screen.
 What is recorded of the interface itself is on the view before (Esc), its queues on Queues, its interrupts on CPUs."""
 MIN_TEXT_CELLS = 10
+NARROW_CELLS, NARROW_WIDTHS = 62, {"process": 11, "peer": 19}
+"""Cells below which the peer would have no room beside the process; key of a column → its width there."""
 MIN_CELLS_FOR_PEER = 100
 """From which on the column of the peer is as wide as its texts, before others follow."""
 
@@ -88,7 +92,7 @@ def draw_users(table: ConnectionTable, cells: int, number: int, glyphs: Glyphs =
     shown = busy[:number]
     lines = [
         line(
-            f"{user.name} ×{user.connections}" if user.connections > 1 else user.name,
+            _user_text(user.name, user.connections, glyphs),
             user.share,
             (user.rx_bits, user.tx_bits),
             "in",
@@ -102,6 +106,12 @@ def draw_users(table: ConnectionTable, cells: int, number: int, glyphs: Glyphs =
         more = len(busy) - len(shown)
         lines.append(line(f"{more} more, other" if more else "other", rest, (rx, tx), "dim"))
     return [*lines, *[()] * (number + 1 - len(lines))]
+
+
+def _user_text(name: str, connections: int, glyphs: Glyphs) -> str:
+    """``nginx ×15``: of a name that is too long the end is cut, not the number."""
+    number = glyphs.text(f" ×{connections}") if connections > 1 else ""
+    return fit(glyphs.text(name), max(1, USER_CELLS - width(number))).rstrip() + number
 
 
 class UsersView(LineView):
@@ -153,6 +163,8 @@ class ConnectionList(SortableTable[ConnectionRow]):
     def _layout(self) -> tuple[Column[ConnectionRow], ...]:
         cells = self.scrollable_content_region.width - self.MARK_CELLS
         wanted_columns = [self._with_mark(column) for column in COLUMNS]
+        if cells < NARROW_CELLS:
+            wanted_columns = [replace(one, width=NARROW_WIDTHS.get(one.key, one.width)) for one in wanted_columns]
         if cells >= MIN_CELLS_FOR_PEER:
             wanted_columns = [
                 replace(one, width=max(one.width, self._needed(one))) if one.key == "peer" else one
@@ -255,7 +267,7 @@ class ConnectionsView(WhileOpen, Container):
         cells = max(10, view.scrollable_content_region.width - 1)
         lines: list[SpanLine] = []
         if row is not None and table is not None:
-            title, *facts = row_lines(row, table)
+            title, *facts = row_lines(row, table, cells - TITLE_CELLS)
             lines = [section_line(self.glyphs.text(title), cells)]
             lines += [tuple(cut_spans([(f" {self.glyphs.text(fact)}", "")], cells)) for fact in facts]
         number = DETAIL_ROWS if self.size.height >= MIN_ROWS else 1

@@ -13,7 +13,7 @@ from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC_IFINDEX, SEVERITIES_WORST_FIRST, HostNow, NicRow, overview
 from nictop.model.devices.pairs import Pairs, pairs, peers
 from nictop.model.devices.row_filter import row_filter
-from nictop.model.facts import clean, wrap
+from nictop.model.facts import clean, fit, width, wrap
 from nictop.model.facts.pairs import netdev_names, pair_facts
 from nictop.model.snapshot import Snapshot, has_platform
 from nictop.model.text.words import NOT_READ_YET
@@ -32,6 +32,10 @@ MAX_UNREAD_NAMES = 3
 """Of hosts in a line."""
 MAX_FACT_ROWS = 6
 """Rows for what belongs to the chosen NIC."""
+MIN_TABLE_ROWS = 7
+"""Rows of the table with its titles and of the frames, which those do not take."""
+MORE_FACTS = " …"
+"""Behind the last of these rows, if there is more."""
 MIN_DETAIL_ROWS = 10
 """Rows that the table leaves empty, from which on everything about the chosen NIC is shown in them."""
 MIN_TWO_COLUMNS = 140
@@ -183,11 +187,19 @@ class OverviewView(WhileOpen, Container):
             if not lines:
                 text = f"{_title(row)}: {self._why_no_peer(row)}"
                 lines = [((f" {part}", "dim"),) for part in self._wrapped(text, cells)]
-        lines = lines[:MAX_FACT_ROWS]
+        lines = self._in_rows(lines, max(1, min(MAX_FACT_ROWS, self.size.height - MIN_TABLE_ROWS)), cells)
         if row is not None and row.link is not None:
             lines += self._detail(row, cells + 1, self._empty_rows() - len(lines) - view.gutter.height)
         view.take_rows(max(1, len(lines)) + view.gutter.height)
         view.show_lines(lines)
+
+    def _in_rows(self, lines: list[SpanLine], rows: int, cells: int) -> list[SpanLine]:
+        """The first `rows` of the lines; the last of them says that there are more."""
+        if len(lines) <= rows:
+            return lines
+        (text, style), *_ = lines[rows - 1]
+        more = self.glyphs.encode(MORE_FACTS)
+        return [*lines[: rows - 1], ((fit(text, min(width(text), cells - width(more))), style), (more, "dim"))]
 
     def _empty_rows(self) -> int:
         """Those below the interfaces and their titles."""

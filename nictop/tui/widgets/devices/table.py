@@ -33,6 +33,7 @@ from nictop.model.facts import Tone, clean, fit, is_virtual
 from nictop.model.facts import width as cells_of
 from nictop.model.history import History
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
+from nictop.model.text.terminal import fit_middle
 from nictop.model.text.words import IFF_LOOPBACK, IFF_UP, is_esxi
 from nictop.rules import SEVERITIES
 from nictop.rules.wording import SEVERITY_LABELS, severity_mark
@@ -42,12 +43,15 @@ from nictop.tui.widgets.base.line_view import TONES, Span, SpanLine, WaitingLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.charts.plot import ColumnCache
 from nictop.tui.widgets.charts.sparkline import nice_ceiling, spark
+from nictop.tui.widgets.cpu.nic_view import NO_INTERFACES
 
 if TYPE_CHECKING:
     from nictop.rules import Diagnosis, Finding
 
 TITLE_STYLES = {"host": "title", "pci": "", "link": "title", "vf": "", "group": "dim"}
 DRIVER = next(column for column in COLUMNS if column.key == "driver")
+PEER = replace(next(column for column in COLUMNS if column.key == "profile"), keeps_end=True)
+"""The column of the profile, for a NIC of another host: the name of the NIC is at the end."""
 LEAD_CELLS = 3
 """The cursor, the mark of the worst finding, a blank."""
 MIN_NAME_CELLS = 14
@@ -405,7 +409,7 @@ class DeviceTable(ChoiceView):
     def _empty_lines(self, snapshot: Snapshot) -> list[SpanLine]:
         """Why there is no row."""
         if snapshot.inventory is not None:
-            return [((" No network interfaces", "dim"),)]
+            return [((f" {NO_INTERFACES}", "dim"),)]
         return [*self.waiting(self.scrollable_content_region.width)]
 
     def _header_line(self, shape: TableLayout) -> SpanLine:
@@ -453,7 +457,7 @@ class DeviceTable(ChoiceView):
         spans += self._title_spans(row, title, max(1, LEAD_CELLS + shape.name + overflow - lead), snapshot)
         encode = self.glyphs.encode
         for column, text, tone in cells[empty:]:
-            spans.append((" " + fit(encode(text), column.width, column.align), TONES[tone]))
+            spans.append((" " + column.fit(encode(text)), TONES[tone]))
         if shape.graph and row.kind == "link" and row.link is not None:
             spans.append((" " * shape.gap + self._graph(row.link.ifindex, shape.graph, history), "in"))
         return tuple(spans)
@@ -470,14 +474,14 @@ class DeviceTable(ChoiceView):
                 if cells_of(shown) <= room:
                     style = "dim" if is_usable else "warn"
                     return [(f"{clean(title)}  ", TITLE_STYLES[row.kind]), (fit(shown, room), style)]
-        return [(fit(title, cells), TITLE_STYLES[row.kind])]
+        return [(fit_middle(title, cells), TITLE_STYLES[row.kind])]
 
     def _cell(self, column: Column[DeviceRow], shown: DeviceRow) -> tuple[Column[DeviceRow], str, Tone]:
         """Text and tone; a tap or veth has, in place of a profile, the NIC of another host behind it."""
         link = shown.row.link
         peer = self._peers.get(link.ifindex) if link is not None and is_virtual(link) else None
         if column.key == "profile" and peer is not None:
-            return column, clean(f"↔ {peer}"), "normal"
+            return PEER, clean(f"↔ {peer}"), "normal"
         return column, *column.cell(shown)
 
     def _graph(self, ifindex: int, width: int, history: History) -> str:

@@ -24,11 +24,12 @@ from nictop.rules.wording import (
     SEVERITY_LABELS,
     SKIPPED_LABEL,
     command_lines,
+    headline,
     place_text,
     subject_text,
 )
 from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine
-from nictop.tui.widgets.findings.panel import finding_text, severity_span
+from nictop.tui.widgets.findings.panel import severity_span
 from nictop.tui.widgets.findings.recent import SkippedCheck
 
 COMMAND_INDENT = "    "
@@ -61,7 +62,7 @@ def draw_finding(
     mark: Span = (f"{severity_span(finding, glyphs)[0]}{label.word}  ", TONES[label.tone])
     if gone:
         mark = (f" {glyphs.passed} {gone}  ", "dim")
-    sections = [_title(mark, finding_text(finding, several_hosts, glyphs), cells)]
+    sections = [_title(mark, glyphs.text(headline(finding, several_hosts=several_hosts)), cells)]
     fixes = ordered_fixes(finding)
     fix = fixes[min(fix_index, len(fixes) - 1)] if fixes else None
     if fix is not None:

@@ -8,12 +8,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from textual import events
 from textual.message import Message
 
 from nictop.model.facts import fit, width
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.terminal import fit_middle
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.wording import (
     SEVERITY_LABELS,
@@ -27,6 +29,8 @@ from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine
 
 NUMBER_SPAN = 2
 """Index of the number of the others among the spans of the line."""
+MAX_HOST_CELLS = 16
+"""Of the name of a host in a line that is too long."""
 NOT_CHECKED_TEXT = "Not checked yet: the checks run when the inventory has been read"
 
 
@@ -53,7 +57,8 @@ def draw_worst_finding(
     elif not findings:
         return no_problems_line(diagnosis, cells, glyphs, unread)
     else:
-        line = severity_span(findings[0], glyphs), finding_text(findings[0], several_hosts, glyphs)
+        mark = severity_span(findings[0], glyphs)
+        line = mark, finding_text(findings[0], several_hosts, glyphs, cells - width(mark[0]) - len(more))
     mark, text = line
     room = cells - width(mark[0]) - len(more)
     if room < len(more):
@@ -72,9 +77,13 @@ def severity_span(finding: Finding, glyphs: Glyphs) -> Span:
     return f" {severity_mark(finding.severity, glyphs=glyphs)} ", TONES[SEVERITY_LABELS[finding.severity].tone]
 
 
-def finding_text(finding: Finding, several_hosts: bool, glyphs: Glyphs) -> str:
-    """``ens224: RSS table contains 2 of 4 receive queues``"""
-    return glyphs.text(headline(finding, several_hosts=several_hosts))
+def finding_text(finding: Finding, several_hosts: bool, glyphs: Glyphs, cells: int) -> str:
+    """``ens224: RSS table contains 2 of 4 receive queues``; a long name of the host is cut before these words are."""
+    text = glyphs.text(headline(finding, several_hosts=several_hosts))
+    if width(text) <= cells:
+        return text
+    short = replace(finding, host=fit_middle(finding.host, MAX_HOST_CELLS).rstrip())
+    return glyphs.text(headline(short, several_hosts=several_hosts))
 
 
 def first_fix(findings: Sequence[Finding]) -> tuple[Finding, Fix] | None:

@@ -16,7 +16,7 @@ from textual.widgets import Input
 
 from nictop.model.facts import fit, width, wrap
 from nictop.model.snapshot import BEFORE_CHANGE, Snapshot
-from nictop.model.text.names import short_names
+from nictop.model.text.names import distinct_names, short_names
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.wording import SEVERITY_LABELS, checks_text, passed_texts, severity_counts_text, subject_text
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 WORD_MIN_CELLS = 100
 """Cells below which a line has the mark of the severity, but not its word."""
 MAX_HOST_CELLS, MAX_SUBJECT_CELLS = 14, 16
+TITLE_CELLS = 4
+"""Of the line around a title."""
 MINUTE_CHARACTERS = len("14:03")
 """Of a time of day in the list; the page has the seconds."""
 MIN_SUBJECT_COLUMN_ROWS = 38
@@ -56,6 +58,13 @@ def fix_index(fixes: Sequence[Fix], chosen: Fix | None) -> int:
         return 0
     alike = [2 * (one.title == chosen.title) + (one.commands == chosen.commands) for one in fixes]
     return alike.index(max(alike))
+
+
+def _names_in(cells: int, names: Collection[str]) -> dict[str, str]:
+    """Name of a host → what is shown of it, at most `cells` cells wide, and of each host something else."""
+    short = short_names(names)
+    shown = distinct_names(short.values(), cells)
+    return {name: shown[text] for name, text in short.items()}
 
 
 class FindingList(ChoiceView):
@@ -119,7 +128,7 @@ class FindingList(ChoiceView):
         text = self.glyphs.text
         names = {one.host for one in abouts} if several_hosts else set()
         are_whole = self.screen.has_class("-wide") and all(width(text(name)) <= MAX_HOST_CELLS for name in names)
-        self._hosts = {name: name for name in names} if are_whole else short_names(names)
+        self._hosts = {name: name for name in names} if are_whole else _names_in(MAX_HOST_CELLS, names)
         self._host_cells = min(max((width(text(name)) for name in self._hosts.values()), default=0), MAX_HOST_CELLS)
         subjects = (text(self._subject(one)) for one in abouts)
         self._subject_cells = min(max(map(width, subjects), default=0), MAX_SUBJECT_CELLS)
@@ -303,7 +312,10 @@ class FindingsView(WhileOpen, Container):
         checks = checks_text(diagnosis, unread) if diagnosis is not None else ""
         _set_title(listed, f"Findings: {counts}" if counts else "Findings")
         is_titled = self.screen.has_class("-wide")  # the list has a border, which has the title
-        _set_title(page, checks if is_titled or not counts else f"{counts} · {checks}")
+        before = "" if is_titled or not counts else f"{counts} · "
+        if width(before + checks) > page.size.width - TITLE_CELLS:
+            checks = checks_text(diagnosis, unread, brief=True) if diagnosis is not None else ""
+        _set_title(page, before + checks)
         self.draw_page()
 
     @property

@@ -151,7 +151,7 @@ COLUMNS: tuple[Column[HostRow], ...] = (
     Column("round_trip", "RTT ms", "ms", 6, 7, "right", _round_trip,
         source="shortest round trip of the last pings (ping of the probe over its connection)"),
     Column("address", "ADDRESS", "", 40, 8, "left", lambda row: (host_address_text(row.host.host), "dim"),
-        source="user, address and port (command line or config.toml)"),
+        source="user, address and port (command line or config.toml)", keeps_end=True),
 )  # fmt: skip
 SIZED_COLUMNS = ("host", "state", "address")
 """Columns that are as wide as their texts."""

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.terminal import fit_middle
 from nictop.traffic.analysis.cpu_load import Busy
 from nictop.traffic.live.run_view import HostSample, RunSample, RunView
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
@@ -35,7 +36,7 @@ from nictop.tui.widgets.traffic.host_text import (
     split_text,
     steal_text,
 )
-from nictop.tui.widgets.traffic.legend import cut, shown
+from nictop.tui.widgets.traffic.legend import cut
 from nictop.tui.widgets.traffic.viewport import View, sight_of
 
 MIN_HOST_CHART_ROWS, MAX_HOST_ROWS = 3, 6
@@ -104,7 +105,7 @@ def _line(
     """The most informative numbers, and the CPU over time in the remaining cells. `size`: cells of label and line;
     `network`: there is no second line for those of the NIC."""
     label, width = size
-    lead: Span = (f" {shown(host_label(one.host, run_view.plan), label, glyphs)} ", ROLE_STYLES[one.host.role])
+    lead: Span = (f" {_label(one, run_view, label, glyphs)} ", ROLE_STYLES[one.host.role])
     hottest = hottest_text(one.busy, brief=width < LONG_TEXT_CELLS)
     parts = [
         cpu_text(one.busy),
@@ -131,7 +132,7 @@ def _block(
     """A line of what its CPUs did, and below it a chart at the left and the rest beside it. `size`:
     cells of the label, and of all, and rows."""
     label, width, rows = size
-    lead: Span = (f" {shown(host_label(one.host, run_view.plan), label, glyphs)} ", ROLE_STYLES[one.host.role])
+    lead: Span = (f" {_label(one, run_view, label, glyphs)} ", ROLE_STYLES[one.host.role])
     chart = int(width * CHART_SHARE)
     network = _network(one, values, width - chart, glyphs)
     parts = [cpu_text(one.busy), hottest_text(one.busy), steal_text(one.busy), ready_text(one.host.load)]
@@ -150,6 +151,11 @@ def _block(
         beside = _fitting((" ", ""), texts[row], width - chart, glyphs) if row < len(texts) else ()
         lines.append((*canvas.row(row), *beside))
     return lines
+
+
+def _label(one: HostSample, run_view: RunView, width: int, glyphs: Glyphs) -> str:
+    """In exactly `width` cells; the NIC at the end of it is not cut."""
+    return glyphs.text(fit_middle(glyphs.text(host_label(one.host, run_view.plan)), width))
 
 
 def _network(one: HostSample, values: RunSample, room: int, glyphs: Glyphs) -> list[Part]:

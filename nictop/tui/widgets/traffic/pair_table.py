@@ -7,21 +7,25 @@ vm1:ens224 ↔ vm2:ens224    192.0.2.0/24   10G    mtu 9000 / 1500
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from textual.message import Message
 
 from nictop.model.columns.column import REMAINING_WIDTH, Column, sized_columns
 from nictop.model.devices.subnets import speed
-from nictop.model.facts import fit, wrap
+from nictop.model.facts import clean, fit, width, wrap
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.glyphs import Glyphs
+from nictop.model.text.names import names_in_path
 from nictop.probe.records import Link
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.table_line import cell_spans, encoded_columns, headings
 
-MAX_PATH_CELLS, MAX_CELLS = 48, 22
-"""Widths of the columns but the last."""
+MAX_PATH_CELLS, MAX_CELLS = 52, 22
+"""Widths of the columns but the last; on a wide screen the first one has half of it."""
+MAX_ENDS_CELLS = 1000
+"""Of a path that is not cut."""
 UNKNOWN = "–"
 
 
@@ -38,7 +42,14 @@ class OfferRow:
     @property
     def path(self) -> str:
         """``vm1:ens224 ↔ vm2:ens224``: the client first."""
-        return f"{self.offer.client.host}:{self.client_nic} ↔ {self.offer.server.host}:{self.server_nic}"
+        return self.path_in(MAX_ENDS_CELLS)
+
+    def path_in(self, cells: int) -> str:
+        """The path; names of hosts are cut where it has not enough `cells`."""
+        nics = width(clean(self.client_nic)) + width(clean(self.server_nic))
+        hosts = (self.offer.client.host, self.offer.server.host)
+        client, server = names_in_path(hosts, nics + len(": <-> :"), cells)
+        return f"{client}:{self.client_nic} ↔ {server}:{self.server_nic}"
 
     @property
     def key(self) -> str:
@@ -90,6 +101,14 @@ def _row(offer: EndpointPair, snapshots: Mapping[str, Snapshot]) -> OfferRow:
     )
 
 
+def fitting_columns(rows: Sequence[OfferRow], room: int, glyphs: Glyphs) -> Sequence[Column[OfferRow]]:
+    """The columns in `room` cells; in a path that does not fit the names of both hosts are cut, and nothing else."""
+    first, *others = COLUMNS
+    wide = replace(first, width=max(MAX_PATH_CELLS, room // 2))
+    path, *others = sized_columns(encoded_columns((wide, *others), glyphs), rows, room)
+    return (replace(path, value=lambda row: (row.path_in(path.width), "title")), *others)
+
+
 class OfferTable(ChoiceView):
     """Posts `Chosen` when the cursor is on another pair."""
 
@@ -129,7 +148,7 @@ class OfferTable(ChoiceView):
             self.show_lines([((f" {self.glyphs.encode(part)}", ""),) for part in texts])
             return
         rows = self._rows
-        columns = sized_columns(encoded_columns(COLUMNS, self.glyphs), rows, self.scrollable_content_region.width)
+        columns = fitting_columns(rows, self.scrollable_content_region.width, self.glyphs)
         self.show_drawn(
             len(rows),
             lambda index: tuple(cell_spans(columns, rows[index], self.glyphs)),

@@ -16,6 +16,7 @@ from textual.message import Message
 from nictop.model.columns.column import REMAINING_WIDTH, Cell, Column, sized_columns
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.names import names_in_path
 from nictop.model.text.terminal import clean, width
 from nictop.model.text.units import wall_time_text
 from nictop.report.runs.points import SetUpPoint, set_up_points
@@ -31,7 +32,8 @@ MAX_CELLS, MAX_NIC_CELLS = 40, 20
 """Widths of the columns but the last."""
 MIN_TEST_CELLS, MIN_LABEL_CELLS = 20, 8
 """Of the last column: with fewer, others are left out; and what is left of it in a narrow list."""
-MIN_HOSTS_CELLS = 8
+MIN_HOSTS_CELLS = 17
+"""Of both hosts of a narrow list."""
 LEFT_OUT: dict[bool, tuple[tuple[tuple[str, ...], int], ...]] = {
     False: (
         ((), MIN_TEST_CELLS),
@@ -112,11 +114,14 @@ def _nics(row: ResultGroup) -> str:
 
 def set_up_text(row: ResultGroup, room: int = REMAINING_WIDTH) -> str:
     """Label, varied value, protocol and streams, seconds, MTU, options, tool: as many of them as fit into `room` cells,
-    and the first one in any case."""
+    and the first one in any case. The varied value tells the set-ups of a comparison apart: it comes before a label
+    beside which it does not fit."""
     run, plan, facts = row.first, row.first.result.plan, row.first.result.facts
+    varied = f"{run.variable}={run.value}" if run.value else ""
+    label = "" if varied and width(clean(f"{run.label} {varied}")) > room else run.label
     words = (
-        run.label,
-        f"{run.variable}={run.value}" if run.value else "",
+        label,
+        varied,
         plan.test if plan.test != "bulk" else "",
         f"{plan.protocol.upper()} ×{plan.streams}",
         f"{plan.time} s",
@@ -205,7 +210,13 @@ def _with_short_hosts(
     *others, _ = sized_columns(encoded_columns(chosen, glyphs), rows, REMAINING_WIDTH)
     used = sum(column.width + 1 for column in others if column.key != "hosts")
     cells = max(MIN_HOSTS_CELLS, room - used - MIN_LABEL_CELLS - 2)
-    return [replace(column, width=cells) if column.key == "hosts" else column for column in chosen]
+
+    def in_short(row: ResultGroup) -> str:
+        first, arrow, second = row.first.result.plan.drawn_ends
+        hosts = names_in_path((first.host, second.host), len(" <-> "), cells)
+        return f"{hosts[0]} {arrow} {hosts[1]}"
+
+    return [replace(one, width=cells, value=in_short) if one.key == "hosts" else one for one in chosen]
 
 
 class SetUpList(ChoiceView):

@@ -119,6 +119,31 @@ def test_the_result_and_that_it_is_not_verified_are_whole_in_every_list(room: in
     assert verified["goodput"].width == len("471 Mb/s") and verified["test"].width >= MIN_LABEL_CELLS
 
 
+LONG = "a-virtual-machine-of-the-production-in-rack-17"
+
+
+@pytest.mark.parametrize("room", [56, 76, 116, 196])
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_set_ups_of_one_comparison_and_hosts_with_long_names_look_different(room: int, glyphs: Glyphs) -> None:
+    """Both were cut at their end: the lines differed in the result alone, and the receiver was not named."""
+    pairs = [(f"{LONG}-{first}", f"{LONG}-{second}") for first, second in ("12", "13", "21")]
+    runs = []
+    for number, (client, server) in enumerate(pairs):
+        for value in "14":
+            made = stored(f"e{number}", [5.0], kind="compare", group=value, value=value)
+            for one in made:
+                ends = replace(one.result.plan.client, host=client), replace(one.result.plan.server, host=server)
+                plan = replace(one.result.plan, client=ends[0], server=ends[1])
+                runs.append(replace(one, label="a-long-label", result=replace(one.result, plan=plan)))
+    rows = set_ups(runs)
+    columns = {column.key: column for column in fitting_columns(rows, room, glyphs)}
+    shown = [columns["hosts"].text(row) + columns["test"].text(row) for row in rows]
+    assert len(set(shown)) == len(rows) == 6, shown
+    for row, text in zip(rows, shown, strict=True):
+        assert f"streams={row.first.value}" in text, text
+        assert all(end.host[-2:] in text for end in (row.first.result.plan.client, row.first.result.plan.server)), text
+
+
 ELSEWHERE = PathProof("failed", "a: ens4 carried only 12 kB")
 
 
