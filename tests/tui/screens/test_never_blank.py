@@ -130,6 +130,7 @@ async def test_every_view_of_the_demo_has_content_and_nothing_before_its_time_ov
                 second_loop, before = second_loop or place < before, place
                 for key in views:
                     await screen.press(key)
+                    await screen.settle()
                     rows = body(screen)
                     where = "\n".join([f"view {key}, second {second}, at {place}:", *screen.drawn()])
                     fills = says_something if key == "7" else is_filled  # Results may have none yet

@@ -273,7 +273,7 @@ async def test_play_pause_and_speed(one: Path) -> None:
         assert "×2" in screen.text("#replay")
 
 
-@pytest.mark.parametrize("view", ["4", "5", "6"])
+@pytest.mark.parametrize("view", ["1", "4", "5", "6"])
 async def test_the_footer_says_what_space_does_now(view: str) -> None:
     async with screen_with_replay(DEMO, WIDE, start=DEMO_START_SECONDS) as screen:
         await screen.press(view)
@@ -281,7 +281,7 @@ async def test_the_footer_says_what_space_does_now(view: str) -> None:
             await screen.settle()
             assert screen.app.screen.active_bindings["space"].binding.description == state
             hints = [word for word in ("Pause", "Play", "Resume") if f"Space {word} " in screen.drawn()[-1]]
-            assert hints == [state], screen.drawn()[-1]
+            assert hints == [state] or (hints == [] and view == "1"), screen.drawn()[-1]
             await screen.press("space")
         await screen.press("space")
         await screen.seek(screen.replay.playback.end)
