@@ -50,6 +50,8 @@ class ChangeJob:
     """The finding that it fixes; None: it is a guided set-up."""
     proof: Callable[[Snapshot], GoalCheck] | None = None
     """Checks a snapshot whose inventory was read after the change; None: the rule of the finding does."""
+    warnings: tuple[str, ...] = ()
+    """What it affects, or must fit, beside its subject: sentences without a full stop."""
 
     @classmethod
     def of_finding(cls, finding: Finding, fix: Fix) -> ChangeJob:

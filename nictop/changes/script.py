@@ -23,7 +23,13 @@ def lasting_fixes(finding: Finding, chosen: Fix) -> tuple[Fix, ...]:
 
 
 def script(
-    host: str, about: str, fix: Fix, *, commands: Iterable[Step] | None = None, lasting: Iterable[Fix] = ()
+    host: str,
+    about: str,
+    fix: Fix,
+    *,
+    commands: Iterable[Step] | None = None,
+    lasting: Iterable[Fix] = (),
+    warnings: Iterable[str] = (),
 ) -> str:
     """The whole script. `about`: a line on what it is for. `commands`: those of the fix with everything filled in;
     default: as they are. Raises NictopError if it is not typed into a shell of this host, if a placeholder is not
@@ -41,7 +47,7 @@ def script(
             raise NictopError("no script: a name contains invisible or control characters", "see nictop check")
     text = ["#!/bin/sh", *_comment(about), *_comment(f"Run as root on {host}. {_lasts(fix)}".strip())]
     note = "" if placeholders([fix.note]) else fix.note  # that one is about what is filled in by now
-    text += [*_comment(note), "set -eu", "", *lines]
+    text += [*_comment(note), *_comment(*warnings), "set -eu", "", *lines]
     if undo:
         text += ["", "# Rollback:", *(f"# {line}" for line in undo)]
     for one in lasting:

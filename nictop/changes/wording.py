@@ -70,6 +70,12 @@ def plan_lines(
             yield from _undo_lines(one, cells)
 
 
+def warning_lines(warnings: Iterable[str], cells: int) -> Iterator[str]:
+    """The warnings of a job, which are about more than one of its actions."""
+    for text in warnings:
+        yield from _indented(f"{WARNING_LABEL}: ", wrap(clean(text), cells - len(WARNING_LABEL) - 2))
+
+
 def _persistence_text(one: PlannedAction) -> str:
     """``nmcli con up`` stores nothing: whether the profile survives a reboot is said of the action that stores it."""
     if one.persistent:

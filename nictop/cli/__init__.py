@@ -11,7 +11,7 @@ SUMMARIES = {
     "show": "print interfaces, queues, CPUs and errors once",
     "check": "run all checks once: findings and how to fix them",
     "fix": "apply the fix of a finding, with automatic rollback",
-    "setup": "set up a NIC: IP address, queues, VFs, IRQ affinity",
+    "setup": "set up a NIC: IP address, MTU, queues, VFs, IRQ affinity",
     "changes": "print the log of changes made by nictop",
     "record": "record hosts to a file",
     "replay": "open a recording in the live screens",

@@ -221,6 +221,7 @@ class NictopApp(App[None]):
     async def action_view(self, tab: str) -> None:
         """Show a view as it was left; the one that is shown already, from its top. Each of `LIVE_TABS` is a part of the
         live screen, and each of the others has a stack of screens of its own (a mode of Textual)."""
+        from nictop.tui.screens.frame import FramedScreen
         from nictop.tui.screens.live.view import LIVE_TABS
 
         if tab == "traffic" and self.nictop.replay is not None and not self.nictop.replay.runs:
@@ -231,6 +232,8 @@ class NictopApp(App[None]):
             self._choose_nic_of_test()
         if mode != self.current_mode:
             await self.switch_mode(mode)
+            if isinstance(self.screen, FramedScreen):
+                self.screen.open_again()
         elif mode != "live" and not (mode == "traffic" and self.nictop.traffic.running):
             while len(self.screen_stack) > 1:
                 await self.pop_screen()
@@ -248,6 +251,7 @@ class NictopApp(App[None]):
         while len(self.screen_stack) > 1:
             await self.pop_screen()
         if isinstance(self.screen, TrafficScreen):
+            self.screen.open_again()
             self.call_later(self.screen.action_edit)  # a new screen has yet to focus its table
 
     def _choose_nic_of_test(self) -> None:
@@ -370,7 +374,7 @@ class NictopApp(App[None]):
     def open_set_up(self, host: str, ifindex: int | None) -> None:
         from nictop.rules import HostFacts
         from nictop.tui.screens.changes.guided import SetUpScreen
-        from nictop.tui.widgets.changes.guided_fields import NicRef
+        from nictop.tui.widgets.changes.guided_fields import NicRef, other_facts
 
         if self.nictop.changes.running:
             self.open_change()
@@ -380,7 +384,8 @@ class NictopApp(App[None]):
         if session is None or link is None or session.snapshot.inventory is None:
             self.show_notice("Choose a NIC first, by its line.", "Set up")
         else:
-            self.push_screen(SetUpScreen(NicRef.of(HostFacts(session.snapshot, session.window.parts), link)))
+            others = other_facts(self.nictop.hosts.sessions, host)
+            self.push_screen(SetUpScreen(NicRef.of(HostFacts(session.snapshot, session.window.parts), link, others)))
 
     def delay_update(self, delay: float = 0.0) -> None:
         """Nothing: Textual would show another mode 50 ms late, to hide an empty screen; here it has its content."""

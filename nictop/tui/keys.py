@@ -261,7 +261,7 @@ FINDINGS_KEYS: list[BindingType] = [
     _hide("right", "mark(1)", "Next fix"),
 ]
 
-TIMELINE_KEYS: list[BindingType] = [
+TIMELINE_KEYS: list[Binding] = [
     _bind("open", "go", "Go to time", "go to a time"),
     _bind("left", "reading(-1)", "Reading", "previous reading", display="←→"),
     _hide("right", "reading(1)", "Next reading"),
@@ -273,6 +273,13 @@ TIMELINE_KEYS: list[BindingType] = [
 """The timeline of a recording."""
 
 # ------------------------------------------------------------------------------------------- hosts and their devices
+
+PAUSE_KEYS: list[BindingType] = [
+    _bind("pause", "pause", "Pause", "pause the display (data collection continues); a recording: pause it"),
+    _bind("pause", "resume", "Resume", "show the newest values again"),
+    _bind("pause", "play", "Play", "play the recording; at its end, from its beginning"),
+]
+"""Of a screen, one is offered: what the key does now (`FramedScreen.pause_action`)."""
 
 WHY_NOT_ACTIONS = ("why_not('copy')", "why_not('fix')", "why_not('set_up')")
 """Of the keys that copy, fix and set up, where they have nothing to act on: they say why."""
@@ -286,13 +293,13 @@ LIVE_KEYS: list[BindingType] = [
     _bind("fix", "fix", "Apply fix", "show the plan of that fix; apply it, with automatic rollback"),
     _bind("fix", "show_fix", "Show fix", "show that fix and its plan; nictop does not apply it here"),
     _bind("fix", "show_change", "Open change", "open the change that is not confirmed yet, or its result"),
-    _bind("edit", "set_up", "Set up", "set up the selected interface: IP address, queues, VFs, IRQ affinity"),
+    _bind("edit", "set_up", "Set up", "set up the selected interface: IP address, MTU, queues, VFs, IRQ affinity"),
     _bind("edit", "show_set_up", "Show set-up", "show how to set up the selected interface; changes are disabled"),
     *(_hide(key, action, "Why not") for key, action in zip(("copy", "fix", "edit"), WHY_NOT_ACTIONS, strict=True)),
     _bind("filter", "filter", "Filter", "filter the list", priority=True),
     _bind("back", "back", "Back", "go back; from a view to Devices"),
     _bind("options", "options", "View", "view options"),
-    _bind("pause", "pause", "Pause", "pause the display (data collection continues), or resume; a recording: play"),
+    *PAUSE_KEYS,
     _hide("sort", "sort(1)", "Sort", "sort the interfaces by the next column, then as a tree again"),
     _hide("sort-reverse", "reverse", "Reverse the order"),
     _hide("left", "step(-1)", "Previous interface"),
@@ -310,7 +317,7 @@ HOSTS_KEYS: list[BindingType] = [
     _bind("sort", "sort(1)", "Sort", "sort the interfaces by the next column"),
     _hide("sort-reverse", "reverse", "Reverse the order"),
     _bind("options", "options", "View", "show or hide virtual interfaces"),
-    _bind("pause", "pause", "Pause", "pause the display (data collection continues), or resume; a recording: play"),
+    *PAUSE_KEYS,
     _hide("faster", "speed(1)", "Faster", "read more often; a recording: faster"),
     _hide("slower", "speed(-1)", "Slower", "read less often; a recording: slower"),
 ]
@@ -341,7 +348,8 @@ RUN_KEYS: list[BindingType] = [
     _bind("open", "stop", "Stop", "stop the test"),
     _bind("open", "again", "Run again", "start the same test again"),
     _bind("back", "back", "Back", "to Devices while the test runs in the background; else to the form"),
-    _bind("pause", "pause", "Pause", "pause the display; the test continues"),
+    _bind("pause", "pause", "Pause", "pause the chart; the test continues"),
+    _bind("pause", "resume", "Resume", "show the newest values of the test"),
 ]
 
 RESULTS_KEYS: list[BindingType] = [
@@ -360,7 +368,9 @@ STORED_RUN_KEYS: list[BindingType] = [
 
 RECORDED_RUN_KEYS: list[BindingType] = [
     _bind("open", "begin", "To its start", "to the time when the test starts"),
-    _bind("pause", "pause", "Play", "pause the recording, or play"),
+    *PAUSE_KEYS,
+    _bind("pane", "timeline", "Timeline", "go to the timeline: its keys step through the readings", priority=True),
+    _hide("pane", "app.focus_next", "Next pane", priority=True),
     _bind("back", "back", "Back", "back to Devices"),
     _bind("next", "run(1)", "Next test", "the next recorded test"),
     _hide("next-previous", "run(-1)", "Previous test", "the previous recorded test"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -14,15 +15,15 @@ from pathlib import Path
 import pytest
 
 from nictop.changes.actions import Actions, actions_of
-from nictop.changes.events import GoalCheck
-from nictop.changes.guided.set_up import use_queues
+from nictop.changes.events import GoalCheck, Prepared
+from nictop.changes.guided.set_up import set_mtu, use_queues
 from nictop.changes.session import ChangeSession
 from nictop.cli.change.dialog import ChangeDialog
 from nictop.cli.change.host import always, wait_until_read
 from nictop.cli.main import main
 from nictop.hosts.session import running
 from nictop.wire.local import LocalSource, probe_command
-from tests.support.changes import LINK, prepare_host, wait_for_no_process_left
+from tests.support.changes import LINK, PEER, prepare_host, wait_for_no_process_left
 from tests.support.namespaces import ROOT, Namespace
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
 from tests.support.probe import TEST_TIMEOUT
@@ -81,6 +82,66 @@ def test_queues(host: Namespace, tmp_path: Path) -> None:
     wait_for_no_process_left(host)
 
 
+def mtu(host: Namespace, name: str) -> int:
+    return int(json.loads(host.run(["ip", "-j", "link", "show", "dev", name]))[0]["mtu"])
+
+
+def test_an_mtu_and_the_links_above_it(host: Namespace, tmp_path: Path) -> None:
+    """A veth with a MACVLAN: raised, then lowered together; what must fit is said before it is applied."""
+    host.run(["ip", "link", "add", "link", LINK, "name", "v7", "type", "macvlan", "mode", "bridge"])
+    words = ("mtu", LINK, "9000")
+    shown = setup(inside(host), tmp_path, *words, "--dry-run")
+    assert shown.returncode == 0 and f"ip link set dev {LINK} mtu 9000" in shown.stdout, shown.stderr
+    assert "warning: every other host in its subnets needs MTU 9000 too" in shown.stdout
+    assert f"warning: expected finding: {PEER}: MTU 1500, but 9000 at its other end ({LINK})" in shown.stdout
+    assert "warning: v7 (MTU 1500) above" in shown.stdout
+    script = setup(inside(host), tmp_path, *words, "--script")
+    assert script.returncode == 0 and "# every other host in its subnets" in script.stdout, script.stderr
+    assert mtu(host, LINK) == 1500
+    unanswered = setup(inside(host), tmp_path, *words, "--allow-changes")
+    assert unanswered.returncode == 1 and mtu(host, LINK) == 1500
+    done = setup(inside(host), tmp_path, *words, "--allow-changes", "--yes", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert f"verified: {LINK} has MTU 9000" in done.stderr and mtu(host, LINK) == 9000
+    host.run(["ip", "link", "set", "dev", "v7", "mtu", "9000"])
+    lowered = setup(inside(host), tmp_path, "mtu", LINK, "1400", "--allow-changes", "--yes", "--yes")
+    assert lowered.returncode == 0, lowered.stderr
+    assert (mtu(host, LINK), mtu(host, "v7")) == (1400, 1400)
+    above = setup(inside(host), tmp_path, "mtu", "v7", "1500", "--dry-run")
+    assert above.returncode == 2 and f"limit: MTU of {LINK} below it" in above.stderr, above.stderr
+    wait_for_no_process_left(host)
+
+
+async def test_an_mtu_that_is_not_kept_is_rolled_back_on_every_link(
+    host: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for name in (LINK, PEER):
+        host.run(["ip", "link", "set", "dev", name, "mtu", "9000"])
+    host.run(["ip", "link", "add", "link", LINK, "name", "v7", "type", "macvlan", "mode", "bridge"])
+    host.run(["ip", "link", "add", "link", LINK, "name", "v8", "type", "macvlan", "mode", "bridge"])
+    names = (LINK, "v7", "v8")
+    assert [mtu(host, name) for name in names] == [9000] * 3
+    command = [*inside(host), *probe_command(sys.executable, "--interval", "1", "--eager", "--allow-changes")]
+    session = session_of(LocalSource(1.0, command=command, name="here"), watch_devices=True)
+    seen: list[int] = []
+    async with running(session):
+        await asyncio.wait_for(wait_until_read(session, always), TEST_TIMEOUT)
+        job = set_mtu(session.facts, session.facts.links_by_name[LINK], 1500)
+        actions = actions_of(job.fix)
+        assert isinstance(actions, Actions) and len(actions.actions) == 3
+        change = ChangeSession(session, job.spec(actions.actions, 600.0))
+        async for event in change.events():
+            if isinstance(event, Prepared):
+                change.apply(twice=True)
+            if isinstance(event, GoalCheck):
+                seen += [mtu(host, name) for name in names]
+                change.undo()
+    assert seen[:3] == [1500] * 3 and change.outcome == "undone"
+    assert [mtu(host, name) for name in names] == [9000] * 3
+    wait_for_no_process_left(host)
+
+
 async def test_what_is_not_proven_is_not_kept(
     host: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,6 +197,9 @@ def test_an_address(manager: PrivateNetworkManager, tmp_path: Path) -> None:
         (("local", "address", NIC, "--static", STATIC, "--dhcp"), "not allowed with"),
         (("local", "queues", NIC, "0"), "'0' is not a number from 1 to"),
         (("local", "queues", NIC, "4"), "changes are disabled for local"),
+        (("local", "mtu", NIC, "9000"), "changes are disabled for local"),
+        (("local", "mtu", NIC, "jumbo"), "'jumbo' is not a number from 1 to"),
+        (("local", "mtu", "no-such-nic", "9000", "--script"), "has no interface no-such-nic"),
         (("local", "irq-affinity", NIC, "--cpus", "x"), "'x' is not a CPU list, e.g. 0-3,8"),
         (("local", "vfs", NIC, "4", "--dry-run", "--script"), "omit one of them"),
         (("local", "led", NIC, "--seconds", "0"), "'0' is not a number from 1 to"),

@@ -15,7 +15,7 @@ from nictop.model.text.terminal import wrap
 from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest
 from nictop.recording.file.run_note import RunNote
 from nictop.recording.reader import Recording
-from nictop.replay.results import RecordedResults, recorded_results
+from nictop.replay.results import RecordedResults, RecordedTest, recorded_results
 from nictop.replay.run import NOT_RECORDED, RecordedRun
 from nictop.replay.run_index import GENERATOR_ID, RunMarks, run_marks
 from nictop.report.html.page import html_page
@@ -162,7 +162,8 @@ def test_it_says_the_same_everywhere(name: str, tmp_path: Path) -> None:
         run, after = view_at(recording, recording.end)
         assert after is not None and after.result == saved.result and run.stored == saved and not run.problem
         found = asyncio.run(recorded_results(recording, recording.end))
-    assert found == RecordedResults((saved,))
+    assert found == RecordedResults((RecordedTest(END_TIME, saved),))
+    assert found.until(END_TIME - 0.1) == RecordedResults()
     for page in (html_page, markdown_page):
         assert page(report_of((), found.runs, wall=0.0)) == page(report_of((), (case.stored,), wall=0.0))
     text = html.unescape(html_page(report_of((), found.runs, wall=0.0)))

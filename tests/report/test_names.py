@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,14 @@ import pytest
 import nictop
 from nictop.cli.hosts import read_recorded_hosts
 from nictop.hosts.observe import Unreachable
-from nictop.model.snapshot import Snapshot
-from nictop.report.facts.host import show_json, show_schema
-from nictop.report.facts.names import LINK_FIELDS, MAPPINGS, Names, _record
+from nictop.model.snapshot import Snapshot, advance, with_state
+from nictop.report.facts.host import show_json, show_schema, show_values
+from nictop.report.facts.names import LINK_FIELDS, MAPPINGS, REFERENCES, Names, _is_reference, _record, names_of
 from tests.cli.commands.test_report import busy_queues, check
 from tests.model.hosts import live_host
+from tests.rules.test_recorded_hosts import EXPECTED
+from tests.support.captured import captured_lines
+from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
 DEMO = str(Path(nictop.__file__).parent / "recording" / "demo.nictop")
 
@@ -92,6 +95,81 @@ def test_counters_can_be_read_by_name() -> None:
             name = raw["links_names"][number]
             assert list(named["queues"][name][f"{direction} {queue}"].values()) == values
     assert sum(map(len, named["softnet"].values())) == sum(map(len, raw["softnet"].values()))
+
+
+def captured(name: str) -> Snapshot:
+    snapshot = with_state(Snapshot.empty("guest"), "live", "")
+    for line in captured_lines(name):
+        snapshot = advance(snapshot, line)
+    return snapshot
+
+
+def case_hosts() -> Iterator[Snapshot]:
+    """Of every rule, the first host of its first case that fires."""
+    for path in sorted(CASES_DIRECTORY.glob("*/*.json")):
+        if path.parent.name != "bases":
+            yield host_facts(json.loads(path.read_text())["fires"][0]["hosts"][0]).snapshot
+
+
+def unnamed(found: Sequence[dict[str, Any]], names: Names) -> Iterator[tuple[str, object]]:
+    """(field, number) of each number whose name is known elsewhere in the document, and is not beside it."""
+    for record in found:
+        for field, kind in REFERENCES.items():
+            value = record.get(field)
+            is_record = isinstance(value, dict) or (
+                isinstance(value, list) and any(isinstance(one, dict) for one in value)
+            )
+            if value is None or is_record or not _is_reference(field, record):
+                continue
+            is_foreign = field == "lower" and record.get("lower_namespace") is not None
+            known = [getattr(names, kind).get(str(one)) for one in (value if isinstance(value, list) else [value])]
+            beside = record.get(f"{field}_names", [record.get(f"{field}_name")])
+            if known and not is_foreign and beside != known:
+                yield field, value
+        if (
+            "actions" in record
+            and "number" in record
+            and record.get("name") != names.interrupts.get(str(record["number"]))
+        ):
+            yield "number", record["number"]
+
+
+def test_every_number_of_every_known_host_has_its_name_beside_it() -> None:
+    """All captured hosts, and the hosts of all rules."""
+    seen: set[str] = set()
+    for snapshot in (demo(), busy_queues(), live_host(), *map(captured, sorted(EXPECTED)), *case_hosts()):
+        found = list(records(show_values(snapshot)))
+        assert list(unnamed(found, names_of(snapshot))) == [], snapshot.host
+        for record in found:
+            seen |= {field for field in REFERENCES if record.get(f"{field}_name") or record.get(f"{field}_names")}
+            seen |= {"interrupt"} if record.get("name") and "actions" in record else set()
+    assert seen >= {"master", "lower", "table", "active_profile", "state", "interrupt"}
+
+
+def test_threads_and_interrupts_have_names_wherever_they_are_counted() -> None:
+    document = json.loads(show_json(captured("virtio-4-queues")))
+    interrupts = {str(one["number"]): one["name"] for one in document["inventory"]["interrupts"]}
+    threads = {str(one["tid"]): one["name"] for one in document["inventory"]["threads"]}
+    assert any("input" in name for name in interrupts.values()) and "ksoftirqd/0" in threads.values()
+    for part in ("counters", "rates"):
+        named = document[part]["interrupts_names"]
+        assert named == {number: interrupts[number] for number in document[part]["interrupts"]}, part
+    counted = document["counters"]
+    assert counted["threads_names"] == {number: threads[number] for number in counted["threads"]}
+
+
+def test_a_field_has_a_name_only_where_it_is_a_reference() -> None:
+    names = Names({}, {}, {})
+    assert _record({"state": 100, "managed": True}, names)["state_name"] == "connected"
+    assert "state_name" not in _record({"state": 100}, names)
+    threads = Names({}, {"81": "napi/ens4-8193"}, {"44": "virtio0-input.0"})
+    napi = _record({"id": 8193, "irq": 44, "thread": 81}, threads)
+    assert (napi["irq_name"], napi["thread_name"]) == ("virtio0-input.0", "napi/ens4-8193")
+    assert _record({"napi_threads": [81, 82]}, threads)["napi_threads_names"] == ["napi/ens4-8193", None]
+    assert _record({"pid": 81, "tid": 82}, threads)["pid_name"] == "napi/ens4-8193"
+    assert "pid_name" not in _record({"pid": 81, "euid": 0}, threads)
+    assert _record({"waits": {"81": [1, 2]}}, threads)["waits_names"] == {"81": "napi/ens4-8193"}
+    assert _record({"table": 254}, names)["table_name"] == "main"
 
 
 def test_a_link_of_another_namespace_has_no_name_of_this_one() -> None:

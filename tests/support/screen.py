@@ -155,7 +155,7 @@ class Screen:
         """Show it in place of that of the rules, which have been run on all that is known by then."""
         rules, hosts = self.nictop.diagnosis, self.nictop.hosts
         await wait_until(
-            self, lambda: not rules._running and rules._diagnosed == tuple(one.snapshot for one in hosts.sessions)
+            self, lambda: rules._idle.is_set() and rules._diagnosed == tuple(one.snapshot for one in hosts.sessions)
         )
         rules.publish(result)
         await self.settle()

@@ -12,6 +12,7 @@ from dataclasses import replace
 from nictop.changes.events import GoalCheck
 from nictop.changes.guided.address import AddressRequest, address_fix, check_address
 from nictop.changes.guided.address_files import address_files, address_now
+from nictop.changes.guided.mtu import check_mtu, mtu_change, mtu_of_all, mtu_warnings
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.model.queues.counts import receive_queues
@@ -99,6 +100,32 @@ def use_queues(host: HostFacts, link: Link, queues: int) -> ChangeJob:
         return GoalCheck(number == queues, f"{link.name} has {number} receive queues")
 
     return ChangeJob(host.name, f"set {queues} queues on {link.name}", link.name, now, (lasting,), proof=proof)
+
+
+def set_mtu(host: HostFacts, link: Link, mtu: int, others: Sequence[HostFacts] = ()) -> ChangeJob:
+    """Set the MTU of a link, and of the VLANs above it that could not keep theirs (`guided.mtu`). `others`: the other
+    watched hosts, which may be in its subnets."""
+    require_sources(host, link, "addresses", "networkmanager", "configuration", "networkd")
+    check_mtu(host, link, mtu)
+    fix, lasting = mtu_change(host, link, mtu)
+    wanted = mtu_of_all(host, link, mtu)
+
+    def proof(snapshot: Snapshot) -> GoalCheck:
+        links = [snapshot.links[ifindex] for ifindex in wanted if ifindex in snapshot.links]
+        are_set = [one for one in links if one.mtu == wanted[one.ifindex]]
+        now = snapshot.links.get(link.ifindex)
+        if now is None:
+            return GoalCheck(False, f"{link.name} is missing")
+        text = f"{link.name} has MTU {now.mtu}"
+        if len(are_set) < len(wanted) and now in are_set:
+            text += f", but only {len(are_set)} of {len(wanted)} links have it"
+        lost_carrier = bool(link.carrier) and not now.carrier
+        text += ", and no carrier" if lost_carrier else ""
+        return GoalCheck(len(are_set) == len(wanted) and not lost_carrier, text)
+
+    warnings = mtu_warnings(host, link, mtu, others)
+    title = f"set MTU {mtu} on {link.name}"
+    return ChangeJob(host.name, title, link.name, fix, lasting, proof=proof, warnings=warnings)
 
 
 def make_vfs(host: HostFacts, function: PciFunction, number: int) -> ChangeJob:

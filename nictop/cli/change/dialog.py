@@ -28,7 +28,7 @@ from nictop.changes.events import (
 )
 from nictop.changes.job import ChangeJob
 from nictop.changes.session import ChangeSession
-from nictop.changes.wording import event_text, plan_lines
+from nictop.changes.wording import event_text, plan_lines, warning_lines
 from nictop.cli import output
 from nictop.cli.change.prompts import Prompts, stdin_prompts
 from nictop.cli.signals import termination_signals
@@ -95,7 +95,9 @@ class ChangeDialog:
     def _print(self, event: Event) -> None:
         job = self._job
         if isinstance(event, Prepared):
-            lines = [clean(f"{job.host}: {job.title}"), *plan_lines(event.plan, output.terminal_columns())]
+            columns = output.terminal_columns()
+            lines = [clean(f"{job.host}: {job.title}"), *plan_lines(event.plan, columns)]
+            lines += warning_lines(job.warnings, columns)
             if job.fix.note and not placeholders([job.fix.note]):  # a note with placeholders is about filling them in
                 lines.append(clean(job.fix.note))
             output.write_text("".join(f"{line}\n" for line in lines), self._options)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from nictop.changes.actions import Action, Actions, ManualOnly, actions_of, fill
 from nictop.changes.audit_log import log_path
 from nictop.changes.guided.address import AddressRequest
-from nictop.changes.guided.set_up import blink_led, give_address, make_vfs, spread_interrupts, use_queues
+from nictop.changes.guided.set_up import blink_led, give_address, make_vfs, set_mtu, spread_interrupts, use_queues
 from nictop.changes.job import ChangeJob
 from nictop.changes.script import lasting_fixes, script
 from nictop.changes.session import ChangeSession
@@ -110,15 +110,18 @@ def choose(finding: Finding, number: int | None, values: dict[str, str], *, by_h
     )
 
 
-def run_setup(options: argparse.Namespace, host: Host, *, allowed: bool) -> int:
-    """The whole command; its exit code."""
-    return asyncio.run(_run_setup(options, host, allowed))
+def run_setup(options: argparse.Namespace, host: Host, beside: Sequence[Host], *, allowed: bool) -> int:
+    """The whole command; its exit code. `beside`: hosts that are observed for what must fit."""
+    return asyncio.run(_run_setup(options, host, beside, allowed))
 
 
-async def _run_setup(options: argparse.Namespace, host: Host, allowed: bool) -> int:
-    output.print_status(f"reading {clean(host.label)}")
-    async with connected_host(options, host, allow_changes=allowed, enough=always) as session:
-        job = job_of(options, session.facts)
+async def _run_setup(options: argparse.Namespace, host: Host, beside: Sequence[Host], allowed: bool) -> int:
+    output.print_status(f"reading {', '.join(clean(one.label) for one in (host, *beside))}")
+    async with AsyncExitStack() as stack:
+        entering = [connected_host(options, host, allow_changes=allowed, enough=always)]
+        entering += [connected_host(options, one, allow_changes=False, enough=always) for one in beside]
+        session, *others = [await stack.enter_async_context(one) for one in entering]
+        job = job_of(options, session.facts, [one.facts for one in others])
         actions = actions_of(job.fix)
         if options.script:
             return output.write(_setup_script(job, actions))
@@ -129,10 +132,10 @@ async def _run_setup(options: argparse.Namespace, host: Host, allowed: bool) -> 
 
 def _setup_script(job: ChangeJob, actions: Actions | ManualOnly) -> str:
     commands = actions.commands if isinstance(actions, Actions) else None
-    return script(job.host, job.title, job.fix, commands=commands, lasting=job.lasting)
+    return script(job.host, job.title, job.fix, commands=commands, lasting=job.lasting, warnings=job.warnings)
 
 
-def job_of(options: argparse.Namespace, host: HostFacts) -> ChangeJob:
+def job_of(options: argparse.Namespace, host: HostFacts, others: Sequence[HostFacts] = ()) -> ChangeJob:
     """The change that the options request of this host. Raises NictopError if it is not possible."""
     if options.job == "vfs":
         return make_vfs(host, _function(host, options.nic), options.number)
@@ -142,6 +145,8 @@ def job_of(options: argparse.Namespace, host: HostFacts) -> ChangeJob:
         return give_address(
             host, link, AddressRequest(address, options.gateway, options.default_route, options.new_profile)
         )
+    if options.job == "mtu":
+        return set_mtu(host, link, options.number, others)
     if options.job == "queues":
         return use_queues(host, link, options.number)
     if options.job == "led":

@@ -19,7 +19,7 @@ from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
     from nictop.hosts.observe import Answer
-    from nictop.replay.results import RecordedResults
+    from nictop.replay.results import RecordedResults, RecordedTest
     from nictop.traffic.path.store import StoredPath
     from nictop.traffic.results.selection import StoredRun
 
@@ -140,17 +140,17 @@ def _recorded_runs(named: Subjects, at: str | None) -> RecordedResults:
     from nictop.recording.time_spec import resolve_time
     from nictop.replay.results import RecordedResults, recorded_results
 
-    runs: list[StoredRun] = []
-    missing: list[str] = []
+    tests: list[RecordedTest] = []
+    left_out: list[str] = []
     for path in named.recordings:
         with Recording.open(path) as recording:
             recording.limit_reading_time()
             found = asyncio.run(recorded_results(recording, resolve_time(at or "end", recording)))
         for sentence in found.missing:
             output.print_status(sentence)
-        runs += found.runs
-        missing += found.missing
-    return RecordedResults(tuple(runs), tuple(missing))
+        tests += found.tests
+        left_out += found.left_out
+    return RecordedResults(tuple(tests), tuple(left_out))
 
 
 def _write(page: str, path: str, options: argparse.Namespace) -> None:

@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = f"Options of a job: nictop setup HOST JOB --help. {EXIT_CODES}"
     parser.add_argument("host", metavar="HOST", help="host as for nictop check; local: this host")
     set_change_defaults(parser)
+    parser.set_defaults(beside=[])
     add_change_options(parser)
     jobs = parser.add_subparsers(dest="job", metavar="JOB", title="jobs", required=True)
 
@@ -47,6 +48,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     address.add_argument(
         "--new-profile", action="store_true", help="create a new profile even if an existing profile could be used"
+    )
+
+    mtu = _job(jobs, "mtu", "set the MTU, and tell what else must fit (VLANs, bridges, other hosts)", "NIC")
+    mtu.add_argument("number", type=_number, metavar="BYTES", help="MTU in bytes, within the range of the device")
+    mtu.add_argument(
+        "--with",
+        action="append",
+        default=[],
+        dest="beside",
+        metavar="HOST",
+        help="also read this host, to tell whether its MTU fits; it is not changed (repeatable)",
     )
 
     queues = _job(jobs, "queues", "set the number of queues (ethtool -L)", "NIC")
@@ -75,11 +87,11 @@ def _job(
 
 
 def run(options: argparse.Namespace) -> int:
-    (host,) = hosts_of(options.host, ())
+    host, *beside = hosts_of(options.host, options.beside)
     allowed = allowed_by(options, host)
     from nictop.cli.change.run import run_setup
 
-    return run_setup(options, host, allowed=allowed)
+    return run_setup(options, host, beside, allowed=allowed)
 
 
 def _number(text: str) -> int:

@@ -2,7 +2,8 @@
 
 Pure: takes the document of one host as JSON values, and its schema. Numbers and keys stay as they are:
 
-- ``"master": 7`` is followed by ``"master_name": "bond0"``;
+- ``"master": 7`` is followed by ``"master_name": "bond0"``; likewise threads, interrupts, routing tables, profiles by
+  UUID, and the states and reasons of NetworkManager; null: the number has no name, or it is not known;
 - a record in a mapping by number gets ``"name"``: ``"rates": {"links": {"2": {"name": "ens224", …}}}``;
 - a mapping of anything else is followed by one of names: ``"driver": {"2": […]}, "driver_names": {"2": "ens224"}``;
 - ``counters_by_name`` has the counters by the name of the link or the number of the CPU, then by their own names:
@@ -13,16 +14,35 @@ Pure: takes the document of one host as JSON values, and its schema. Numbers and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from nictop.model.facts.routing import TABLE_NAMES
+from nictop.model.managers.networkmanager_states import REASON_TEXTS, STATE_TEXTS
 from nictop.model.snapshot import Snapshot
+from nictop.probe.records import Interrupt
 
 Json = dict[str, Any]
-Kind = Literal["links", "threads", "interrupts"]
+Kind = Literal["links", "threads", "interrupts", "tables", "profiles", "device_states", "state_reasons"]
 
 LINK_FIELDS = frozenset({"ifindex", "master", "lower", "active_port", "primary", "unbound", "target", "links"})
 """Fields with the ifindex of a link, or with a list of them."""
+REFERENCES: Mapping[str, Kind] = {
+    **dict.fromkeys(sorted(LINK_FIELDS), "links"),
+    "irq": "interrupts",
+    "thread": "threads",
+    "napi_threads": "threads",
+    "pid": "threads",
+    "table": "tables",
+    "active_profile": "profiles",
+    "state": "device_states",
+    "reason": "state_reasons",
+}
+"""Field with a number, a UUID, or a list of them → what they mean."""
+ONLY_BESIDE: Mapping[str, str] = {"pid": "tid", "state": "managed", "reason": "managed"}
+"""Field → field of the records in which it is such a reference; elsewhere it is something else."""
+INTERRUPT_FIELD = "actions"
+"""Field of the record of an interrupt, whose name these are, by its `number`."""
 MAPPINGS: Mapping[str, Kind] = {
     "links": "links",
     "queues": "links",
@@ -35,6 +55,7 @@ MAPPINGS: Mapping[str, Kind] = {
     "devices": "links",
     "nics": "links",
     "threads": "threads",
+    "waits": "threads",
     "interrupts": "interrupts",
 }
 """Field with a mapping by number → what the numbers are."""
@@ -59,20 +80,38 @@ COUNTERS_SCHEMA: Json = {
 
 @dataclass(frozen=True)
 class Names:
-    """Number → name of the links, threads and interrupts of one host."""
+    """Number (UUID of profiles) → name, of one host."""
 
     links: Mapping[str, str]
     threads: Mapping[str, str]
     interrupts: Mapping[str, str]
+    profiles: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, str] = field(default_factory=lambda: {str(one): name for one, name in TABLE_NAMES.items()})
+    device_states: Mapping[str, str] = field(
+        default_factory=lambda: {str(number): text for number, text in STATE_TEXTS.items()}
+    )
+    state_reasons: Mapping[str, str] = field(
+        default_factory=lambda: {str(number): text for number, text in REASON_TEXTS.items()}
+    )
 
 
 def names_of(snapshot: Snapshot) -> Names:
     inventory = snapshot.inventory
+    links = {str(ifindex): link.name for ifindex, link in snapshot.links.items()}
+    if inventory is None:
+        return Names(links, {}, {})
+    profiles = inventory.networkmanager.profiles if inventory.networkmanager is not None else ()
     return Names(
-        {str(ifindex): link.name for ifindex, link in snapshot.links.items()},
-        {str(one.tid): one.name for one in inventory.threads} if inventory is not None else {},
-        {str(one.number): ", ".join(one.actions) for one in inventory.interrupts} if inventory is not None else {},
+        links,
+        {str(one.tid): one.name for one in inventory.threads},
+        {str(one.number): name for one in inventory.interrupts if (name := interrupt_name(one))},
+        {one.uuid: one.id for one in profiles},
     )
+
+
+def interrupt_name(interrupt: Interrupt) -> str:
+    """Its handlers; of one without a handler, the PCI function that it belongs to. "": neither is known."""
+    return ", ".join(interrupt.actions) or interrupt.pci_address or ""
 
 
 def add_names(document: Json, snapshot: Snapshot) -> Json:
@@ -99,21 +138,26 @@ def _record(record: Json, names: Names) -> Json:
             continue
         found[name] = _value(value, names)
         if _is_reference(name, record):
-            found.update(_link_names(name, value, record, names))
+            found.update(_reference_names(name, value, record, names))
+        elif name == "number" and INTERRUPT_FIELD in record:
+            found["name"] = names.interrupts.get(str(value))
     return found
 
 
 def _is_reference(field: str, record: Json) -> bool:
-    """In this record, or schema of one, the field means a link."""
-    return field in LINK_FIELDS and NOT_A_REFERENCE.get(field) not in record
+    """In this record, or schema of one, the field means another record."""
+    if field in ONLY_BESIDE and ONLY_BESIDE[field] not in record:
+        return False
+    return field in REFERENCES and NOT_A_REFERENCE.get(field) not in record
 
 
-def _link_names(field: str, value: Any, record: Json, names: Names) -> Iterator[tuple[str, Any]]:
-    if _is_number(value):
+def _reference_names(field: str, value: Any, record: Json, names: Names) -> Iterator[tuple[str, Any]]:
+    known = getattr(names, REFERENCES[field])
+    if _is_key(value):
         is_foreign = field == "lower" and record.get(FOREIGN_FIELD) is not None
-        yield f"{field}_name", None if is_foreign else names.links.get(str(value))
-    elif value and isinstance(value, (list, tuple)) and all(map(_is_number, value)):
-        yield f"{field}_names", [names.links.get(str(one)) for one in value]
+        yield f"{field}_name", None if is_foreign else known.get(str(value))
+    elif value and isinstance(value, (list, tuple)) and all(map(_is_key, value)):
+        yield f"{field}_names", [known.get(str(one)) for one in value]
 
 
 def _mapping(field: str, mapping: Json, names: Names) -> Iterator[tuple[str, Any]]:
@@ -133,8 +177,9 @@ def _is_record(value: Any) -> bool:
     return bool(value) and isinstance(value, dict) and not _is_by_number(value)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _is_key(value: Any) -> bool:
+    """A number, or the UUID of a profile."""
+    return isinstance(value, (int, str)) and not isinstance(value, bool)
 
 
 def _counters_by_name(counters: Json, counter_names: Json, snapshot: Snapshot) -> Json:
@@ -184,7 +229,9 @@ def add_names_to_schema(schema: Json) -> Json:
             if name in MAPPINGS and "additionalProperties" in value:
                 properties.update(_mapping_name_schemas(name, value["additionalProperties"], parts))
             elif _is_reference(name, properties):
-                properties.update(_link_name_schemas(name, value))
+                properties.update(_reference_name_schemas(name, value))
+            elif name == "number" and INTERRUPT_FIELD in properties:
+                properties["name"] = NAME_SCHEMA
     parts["Rates"]["properties"]["driver_counters"] = {
         "type": "object",
         "description": "Name of the link, then of the driver's counter: per second.",
@@ -211,9 +258,9 @@ def _mapping_name_schemas(name: str, values: Json, parts: Json) -> Iterator[tupl
         yield f"{name}_names", NAMES_SCHEMA
 
 
-def _link_name_schemas(name: str, value: Json) -> Iterator[tuple[str, Json]]:
+def _reference_name_schemas(name: str, value: Json) -> Iterator[tuple[str, Json]]:
     kinds = [one.get("type") for one in value.get("anyOf", [value])]
-    if "integer" in kinds:
+    if "integer" in kinds or "string" in kinds:
         yield f"{name}_name", NAME_SCHEMA
     elif "array" in kinds:
         yield f"{name}_names", {"type": "array", "items": NAME_SCHEMA}

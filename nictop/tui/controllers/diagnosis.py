@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from functools import partial
 from time import monotonic
@@ -37,7 +38,11 @@ class DiagnosisScheduler:
         """`result` is another one."""
         self._diagnosed: tuple[Snapshot, ...] = ()
         self._may_start_at = 0.0
-        self._running = False
+        self._idle = asyncio.Event()
+        """No diagnosis is being made."""
+        self._idle.set()
+        self._forgotten = 0
+        """Calls of `forget`."""
         self.next: Timer | None = None
         """Starts the next one."""
 
@@ -45,6 +50,12 @@ class DiagnosisScheduler:
         if result != self.result:
             self.result = result
             self.changed.publish()
+
+    def forget(self) -> None:
+        """The findings are those of another time: nothing is known until the next diagnosis."""
+        self._forgotten += 1
+        self._diagnosed = ()
+        self.publish(None)
 
     def update(self, new: Mapping[str, Snapshot]) -> None:
         """Diagnose soon if one of these new snapshots has another inventory that the rules can be run on."""
@@ -64,7 +75,7 @@ class DiagnosisScheduler:
     def _start_soon(self) -> None:
         """There is a new inventory: diagnose now, unless a pause is due after the last one."""
         wait = self._may_start_at - monotonic()
-        if self._running:
+        if not self._idle.is_set():
             return
         if wait <= 0:
             self.now()
@@ -78,9 +89,15 @@ class DiagnosisScheduler:
 
     def now(self) -> None:
         """Run all rules on what is known now, and again after a pause; nothing if they are being run."""
-        if not self._running:
-            self._running = True
+        if self._idle.is_set():
+            self._idle.clear()
             self._scheduler.run_worker(self._diagnose, "diagnose", "diagnosis")
+
+    async def renew(self) -> None:
+        """Run all rules on what is known now, and wait for that."""
+        await self._idle.wait()
+        self.now()
+        await self._idle.wait()
 
     async def _diagnose(self) -> None:
         from nictop.hosts.observe import diagnose_in_slices
@@ -90,17 +107,19 @@ class DiagnosisScheduler:
         try:
             known = [one for one in self._sessions.values() if has_platform(one.snapshot)]
             snapshots = tuple(one.snapshot for one in known)
-            took = 0.0
+            took, forgotten = 0.0, self._forgotten
             if snapshots != self._diagnosed:
                 facts = [HostFacts(one.snapshot, one.window.parts) for one in known]
                 result, took = await diagnose_in_slices(facts) if known else (None, 0.0)
-                self._diagnosed = snapshots
-                self.publish(result)
-                if result is not None:
+                is_current = self._forgotten == forgotten
+                if is_current:
+                    self._diagnosed = snapshots
+                    self.publish(result)
+                if result is not None and is_current:
                     for one in known:
                         self._recheck(one, result)
         finally:
-            self._running = False
+            self._idle.set()
         pauses = len(self._sessions) > 1 or took > SLOW_DIAGNOSIS_SECONDS
         self._may_start_at = monotonic() + (INVENTORY_PAUSE_FACTOR * took if pauses else 0.0)
         self._start_after(max(DIAGNOSIS_SECONDS, PAUSE_FACTOR * took))

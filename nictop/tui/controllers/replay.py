@@ -73,7 +73,7 @@ class Replay:
         self._sources: dict[str, PlaybackSource] = {}
         """Host → the one that is read."""
         self.numbered, self.settled = asyncio.Event(), asyncio.Event()
-        """Screens show the numbers of the new position, not those before a jump; and the history before it, too."""
+        """Screens show the numbers of the new position, not those before a jump; and its history and findings, too."""
 
     # ------------------------------------------------------------------------------------------------ the hosts
 
@@ -140,9 +140,9 @@ class Replay:
         """The whole window was read: charts and rules have their history."""
         await self._caught_up()
         self._update_interval()
-        self._diagnosis.now()
         self._hosts.release()
         self.numbered.set()
+        await self._diagnosis.renew()
         self.settled.set()
         self.changed.publish()
 
@@ -209,6 +209,7 @@ class Replay:
             self.changed.publish()
             return
         self._jumps = self.playback.jumps
+        self._diagnosis.forget()
         self._hold()
         self.numbered.clear()
         self._scheduler.run_worker(self._after_jump, "settle", "settle", exclusive=True)
@@ -216,9 +217,15 @@ class Replay:
 
     # -------------------------------------------------------------------------------------------------- the keys
 
+    @property
+    def is_playing(self) -> bool:
+        """False also at the end of a recording that does not grow."""
+        playback = self.playback
+        return playback.playing and not (playback.at_end and playback.recording.closed)
+
     def play(self) -> None:
         """Pause, or play; from the beginning when it is at the end."""
-        if self.playback.playing and not (self.playback.at_end and self.playback.recording.closed):
+        if self.is_playing:
             self.playback.pause()
         else:
             self.playback.play()

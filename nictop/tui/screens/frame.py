@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from nictop.rules import Diagnosis
     from nictop.tui.filter_help import FilterRows
 
+PAUSE_ACTIONS = ("pause", "resume", "play")
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds; the steps of the keys + and -."""
 
@@ -48,6 +49,8 @@ class FramedScreen(NictopScreen, Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self._findings_shown: tuple[Diagnosis | None, str, bool, tuple[str, ...]] | None = None
+        self._pause_action = ""
+        """The one that the footer shows."""
 
     def compose(self) -> ComposeResult:
         yield TabLine(id="tabs")
@@ -100,6 +103,9 @@ class FramedScreen(NictopScreen, Screen[None]):
         if self.is_open:
             self.draw_frame()
 
+    def open_again(self) -> None:
+        """Its view is chosen, from another one."""
+
     def draw_frame(self) -> None:
         self._update_status()
         self._update_findings()
@@ -125,6 +131,13 @@ class FramedScreen(NictopScreen, Screen[None]):
         self.query_one(ReplayLine).redraw()
         self._draw_tabs()
         self._draw_findings_line()
+        self.update_pause_key()
+
+    def update_pause_key(self) -> None:
+        """The footer says what the key does now."""
+        if self.pause_action != self._pause_action:
+            self._pause_action = self.pause_action
+            self.refresh_bindings()
 
     @property
     def _mode(self) -> Span:
@@ -217,8 +230,21 @@ class FramedScreen(NictopScreen, Screen[None]):
         if self.nictop.replay is not None:
             self.nictop.replay.search(step)
 
+    @property
+    def pause_action(self) -> str:
+        """What the key does now, one of `PAUSE_ACTIONS`."""
+        if self.nictop.replay is not None:
+            return "pause" if self.nictop.replay.is_playing else "play"
+        return "resume" if self.nictop.display.paused else "pause"
+
+    def action_resume(self) -> None:
+        self.action_pause()
+
+    def action_play(self) -> None:
+        self.action_pause()
+
     def action_pause(self) -> None:
-        """The display; of a recording, the playback."""
+        """Pause the display, or resume it; of a recording, the playback."""
         if self.nictop.replay is not None:
             self.nictop.replay.play()
         else:
@@ -253,4 +279,6 @@ class FramedScreen(NictopScreen, Screen[None]):
                 return self.nictop.hosts.several
             case "next":
                 return self.nictop.replay is not None
+            case "pause" | "resume" | "play":
+                return action == self.pause_action
         return True

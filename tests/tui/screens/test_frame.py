@@ -58,6 +58,17 @@ def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setenv(name, str(tmp_path))
 
 
+@pytest.mark.parametrize("view", ["1", "2", "3", "4", "5"])
+async def test_the_key_of_the_pause_says_what_it_does_now(view: str) -> None:
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
+        await screen.press(view)
+        for words in ("Pause", "Resume", "Pause"):
+            await screen.settle()
+            assert screen.app.screen.active_bindings["space"].binding.description == words
+            await screen.press("space")
+
+
 async def two(screen: Screen, hosts: ScriptedHosts) -> None:
     for name in ("vm1", "vm2"):
         lines = (link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci"))

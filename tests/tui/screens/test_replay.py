@@ -273,6 +273,46 @@ async def test_play_pause_and_speed(one: Path) -> None:
         assert "×2" in screen.text("#replay")
 
 
+@pytest.mark.parametrize("view", ["1", "4", "5", "6"])
+async def test_the_footer_says_what_space_does_now(view: str) -> None:
+    async with screen_with_replay(DEMO, WIDE, start=DEMO_START_SECONDS) as screen:
+        await screen.press(view)
+        for state in ("Pause", "Play", "Pause"):
+            await screen.settle()
+            assert screen.app.screen.active_bindings["space"].binding.description == state
+            hints = [word for word in ("Pause", "Play", "Resume") if f"Space {word} " in screen.drawn()[-1]]
+            assert hints == [state] or (hints == [] and view == "1"), screen.drawn()[-1]
+            await screen.press("space")
+        await screen.press("space")
+        await screen.seek(screen.replay.playback.end)
+        await screen.settle()
+        assert screen.app.screen.active_bindings["space"].binding.description == "Play", "from its beginning"
+
+
+async def test_the_test_of_a_recording_says_which_keys_step() -> None:
+    async with screen_with_replay(DEMO, WIDE, start=DEMO_START_SECONDS) as screen:
+        await screen.press("6")
+        await screen.settle()
+        assert " Tab Timeline " in screen.drawn()[-1]
+        await screen.press("question_mark")
+        help_text = screen.text("#help-lines")
+        assert "Timeline of the recording; Tab goes to it" in help_text
+        for words in ("previous reading", "60 s back", "go to a time"):
+            assert words in help_text.partition("Timeline of the recording")[2].partition("Marks")[0]
+        await screen.press("escape", "tab")
+        assert screen.app.focused is screen.app.screen.query_one(ReplayLine)
+        await screen.settle()
+        assert " ←→ Reading " in screen.drawn()[-1] and "Tab Timeline" not in screen.drawn()[-1]
+        before = screen.replay.playback.now()
+        await screen.press("right")
+        assert before < screen.replay.playback.now() <= before + 2
+        focused = set()
+        for _ in range(8):
+            await screen.press("tab")
+            focused.add(screen.app.focused)
+        assert set(screen.app.screen.focus_chain) == focused, "Tab reaches every pane"
+
+
 async def test_dialog_for_a_time_has_examples_of_the_recording(one: Path) -> None:
     async with screen_with_replay(one) as screen:
         recording = screen.replay.playback.recording
@@ -506,8 +546,34 @@ async def test_the_demo_offers_only_what_works_in_a_recording(size: tuple[int, i
             assert (" o View " in footer) == (key not in "37"), key
 
 
+async def test_results_are_those_that_were_known_at_the_time_that_is_shown() -> None:
+    """Each when its test has ended, also after a jump back; a later one is not told before."""
+    async with screen_with_replay(DEMO, NARROW, start=DEMO_START_SECONDS) as screen:
+        first, second = screen.replay.runs
+        assert first.end is not None and second.end is not None
+
+        def listed() -> list[str]:
+            return [goodput for goodput in ("104 M", "471 M") if goodput in "\n".join(screen.drawn())]
+
+        await screen.press("7")
+        await screen.until(lambda: "No traffic test has ended at this time" in "\n".join(screen.drawn()))
+        assert listed() == [] and " m Mark A/B " not in screen.drawn()[-1]
+        for moment, expected in (
+            (first.end - 0.5, []),
+            (first.end + 0.5, ["104 M"]),
+            (second.end - 0.5, ["104 M"]),
+            (second.end + 0.5, ["104 M", "471 M"]),
+            (second.begin, ["104 M"]),
+            (first.begin, []),
+        ):
+            await screen.seek(moment)
+            await screen.settle()
+            assert listed() == expected, "\n".join([f"at {moment}:", *screen.drawn()])
+
+
 async def test_results_are_those_of_the_recording() -> None:
     async with screen_with_replay(DEMO, NARROW, start=DEMO_START_SECONDS) as screen:
+        await screen.seek(screen.replay.playback.end)
         await screen.press("7")
         await screen.until(lambda: "471" in "\n".join(screen.drawn()))
         assert "104" in "\n".join(screen.drawn())

@@ -32,7 +32,7 @@ from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.line_view import SpanLine, section_line
-from nictop.tui.widgets.changes.guided_fields import Missing, NicRef, fields_of, set_up_of
+from nictop.tui.widgets.changes.guided_fields import Missing, NicRef, fields_of, other_facts, set_up_of
 from nictop.tui.widgets.changes.guided_form import SetUpForm
 from nictop.tui.widgets.changes.page import draw_fix
 
@@ -97,6 +97,10 @@ class SetUpScreen(NictopScreen, Dialog[None]):
             return lines
         if job.fix.persistent is False and self._place.host.inventory.networkmanager is None and job.lasting:
             lines += self.wrapped(NO_NETWORKMANAGER, cells, "dim", indent=" ")
+        if job.warnings:
+            lines.append(section_line("What must fit", cells))
+        for text in job.warnings:
+            lines += self.wrapped(text, cells, "warn", indent=" ")
         lines.append(section_line("Commands", cells))
         lines += draw_fix(job.fix, cells, glyphs=self.glyphs)
         if job.lasting:
@@ -122,7 +126,8 @@ class SetUpScreen(NictopScreen, Dialog[None]):
         link = session.snapshot.links.get(self._place.link.ifindex)
         if link is None:
             return False
-        self._place = NicRef.of(HostFacts(session.snapshot, session.window.parts), link)
+        host = HostFacts(session.snapshot, session.window.parts)
+        self._place = NicRef.of(host, link, other_facts(self.nictop.hosts.sessions, host.name))
         self.query_one(SetUpForm).set_fields(fields_of(self._place))
         return True
 

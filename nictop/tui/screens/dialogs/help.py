@@ -26,10 +26,11 @@ from textual.widgets import Input
 from nictop.model.facts import wrap
 from nictop.model.text.words import LINK_DOWN, LINK_UP, NO_CARRIER
 from nictop.tui.filter_help import FILTER_TITLE
-from nictop.tui.keys import HELP_KEYS, KEY_GROUPS, KEYS, KEYS_AND_VARIANTS, TABS, key_labels
+from nictop.tui.keys import HELP_KEYS, KEY_GROUPS, KEYS, KEYS_AND_VARIANTS, TABS, TIMELINE_KEYS, key_labels
 from nictop.tui.widgets.base.dialog_frame import PopUp, box_keys
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
+from nictop.tui.widgets.status.replay_line import ReplayLine
 
 if TYPE_CHECKING:
     from nictop.model.columns.column import Column
@@ -86,6 +87,7 @@ def topics(screen: Screen[object]) -> list[Topic]:
     groups = {title: _keys_topic(title, ids, labels, by_id) for title, ids in KEY_GROUPS.items()}
     found = [groups.pop(title) for title in OWN_GROUPS]
     found.append(Topic("Marks", _marks(cast("WithGlyphs", screen).glyphs)))
+    found.append(_timeline_topic(screen, labels))
     if hasattr(screen, "filter_rows"):
         framed = cast("DescribedScreen", screen)
         found += [_filter_topic(framed, by_id), *_column_topics(framed, labels["sort"])]
@@ -110,6 +112,22 @@ def _actions_by_key(screen: Screen[object]) -> dict[str, dict[str, Run]]:
 def _keys_topic(title: str, ids: Iterable[str], labels: Mapping[str, str], by_id: dict[str, dict[str, Run]]) -> Topic:
     runs = {(labels[name], words): run for name in ids for words, run in by_id.get(name, {}).items()}
     return Topic(title, list(runs), runs)
+
+
+def _timeline_topic(screen: Screen[object], labels: Mapping[str, str]) -> Topic:
+    """The keys of the timeline of a recording, while another pane has the focus; Enter focuses the timeline, and does
+    what the key does."""
+    line = next(iter(screen.query(ReplayLine)), None)
+    title = f"Timeline of the recording; {labels['pane']} goes to it"
+    if line is None or not line.can_focus or line.has_focus:
+        return Topic(title, ())
+
+    async def run(action: str) -> None:
+        screen.set_focus(line)
+        await screen.app.run_action(action, line)
+
+    rows = {(labels[one.id or ""], one.tooltip): partial(run, one.action) for one in TIMELINE_KEYS}
+    return Topic(title, list(rows), rows)
 
 
 def _filter_topic(screen: DescribedScreen, by_id: dict[str, dict[str, Run]]) -> Topic:

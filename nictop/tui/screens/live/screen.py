@@ -28,6 +28,7 @@ from nictop.rules import Finding, Fix
 from nictop.rules.wording import is_checked
 from nictop.tui.keys import LIVE_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
+from nictop.tui.screens.frame import PAUSE_ACTIONS
 from nictop.tui.screens.live.view import CONNECTIONS, FILTERS, LIVE_TABS, LiveView
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.cpu.queues import QueueView
@@ -346,7 +347,7 @@ class LiveScreen(LiveView):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys are offered only in the view that they act on."""
         if not self._filled:
-            return True
+            return super().check_action(action, parameters) if action in PAUSE_ACTIONS else True
         view, detail = self.view, self.has_class("-detail")
         match action:
             case "open":

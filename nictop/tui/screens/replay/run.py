@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
+from textual.widget import Widget
 
 from nictop.model.text.units import whole_seconds
 from nictop.replay.position import wall_clock_text
@@ -18,6 +19,7 @@ from nictop.traffic.live.run_view import RunView
 from nictop.tui.keys import RECORDED_RUN_KEYS, shown_key
 from nictop.tui.screens.traffic.run_page import RunPage
 from nictop.tui.screens.traffic.status import result_line, time_text
+from nictop.tui.widgets.status.replay_line import ReplayLine
 from nictop.tui.widgets.traffic.run_waiting import RunWaiting
 
 if TYPE_CHECKING:
@@ -165,6 +167,14 @@ class RecordedRunScreen(RunPage):
 
     # -------------------------------------------------------------------------------------------------- keys
 
+    @property
+    def _next_pane(self) -> Widget | None:
+        """What Tab focuses."""
+        panes = self.focus_chain
+        if self.focused not in panes:
+            return panes[0] if panes else None
+        return panes[(panes.index(self.focused) + 1) % len(panes)]
+
     def action_begin(self) -> None:
         if self._run is not None:
             self._replay.seek(self._run.marks.begin)
@@ -173,11 +183,13 @@ class RecordedRunScreen(RunPage):
         self._is_chosen = True
         self._choose(self._index + step)
 
-    def action_pause(self) -> None:
-        self._replay.play()
+    def action_timeline(self) -> None:
+        self.set_focus(self.query_one(ReplayLine))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Others only where there are several."""
+        """Others only where there are several; the timeline while it is the next pane, so that Tab reaches all."""
         if action == "run":
             return len(self._replay.runs) > 1
+        if action == "timeline":
+            return self.is_open and self._next_pane is self.query_one(ReplayLine)
         return super().check_action(action, parameters)

@@ -22,7 +22,15 @@ from nictop.traffic.plan.plan import EndpointPair
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.plan.tools import iperf3_text, iperf3_version
 from nictop.traffic.plan.validation import validate_request
-from nictop.tui.widgets.traffic.form_fields import BY_NAME, NOBODY, belongs, field_of, request_of_form
+from nictop.tui.widgets.traffic.form_fields import (
+    BY_NAME,
+    NOBODY,
+    belongs,
+    field_of,
+    label_of,
+    rate_question,
+    request_of_form,
+)
 from nictop.tui.widgets.traffic.pair_table import OfferRow, link_of
 
 if TYPE_CHECKING:
@@ -95,6 +103,27 @@ class Choice:
         return command_line(self.request, arguments, self_test=self.is_self_test)
 
 
+def start_text(choice: Choice, words: Mapping[str, str], why_no_path: str, tools: RunTools) -> tuple[str, str]:
+    """(What Start does with what the form says, style); ("", ""): it starts the test, and there is nothing to say."""
+    request = choice.request
+    if request is None or not request.client:
+        return f"Start: nothing, {why_no_path}", "warn"
+    if choice.problems:
+        fields = ", ".join(label_of(name, words) for name in choice.problems)
+        return f"Start: nothing before this is corrected: {fields}", "warn"
+    if choice.complaints:
+        return "Start: nothing before this is corrected, see above", "warn"
+    names = dict.fromkeys((request.client, request.server))
+    silent = [clean(name) for name in names if name not in tools.known and tools.has_failed(name)]
+    if silent:
+        return f"Start: asks {' and '.join(silent)} again; without an answer no test", "warn"
+    if any(name not in tools.known for name in names):
+        return "Start: waits for the check of both hosts", "dim"
+    if choice.notes or rate_question(words):
+        return "Start: runs it as it is", "dim"
+    return "", ""
+
+
 def _with_ends(
     request: RunRequest, row: OfferRow, snapshots: Mapping[str, Snapshot], pairs: Sequence[EndpointPair]
 ) -> RunRequest:
@@ -143,6 +172,10 @@ class RunTools:
         self.known: dict[str, TrafficTools] = {}
         self._requested_at: dict[str, float] = {}
         self._why_not: dict[str, str] = {}
+
+    def has_failed(self, name: str) -> bool:
+        """The last request had no answer, or an error."""
+        return name in self._why_not
 
     def missing(self, names: Sequence[str]) -> tuple[str, ...]:
         """Hosts whose generators are unknown or outdated, and not requested."""

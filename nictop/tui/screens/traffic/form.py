@@ -36,7 +36,7 @@ from nictop.tui.filter_help import PATH_FILTER, FilterRows
 from nictop.tui.keys import TRAFFIC_KEYS, shown_key
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.frame import FramedScreen
-from nictop.tui.screens.traffic.choice import Choice, RunTools
+from nictop.tui.screens.traffic.choice import Choice, RunTools, start_text
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.traffic.form import RunForm
@@ -105,6 +105,15 @@ class TrafficScreen(FramedScreen):
         self.subscribe(self.nictop.hosts.changed, self._update)
         self._update()
 
+    def open_again(self) -> None:
+        """At the list of paths and the first field: what is typed next is not meant for the field of the last use."""
+        if not self.is_open:
+            return  # new: its mount does the same
+        form = self.query_one(RunForm)
+        form.begin(None)
+        form.show(form.problems)
+        self.set_focus(self.query_one(OfferTable))
+
     # ------------------------------------------------------------------------------------------ what is shown
 
     def _update(self) -> None:
@@ -168,6 +177,8 @@ class TrafficScreen(FramedScreen):
 
     def _why_no_path(self) -> str:
         """Whether there is one is not known before all interfaces are read."""
+        if self._rows:
+            return "no path is chosen"
         unread = not all(has_platform(one.snapshot) for one in self.nictop.hosts.sessions)
         return "interfaces are not read yet" if unread else "no test path"
 
@@ -198,12 +209,13 @@ class TrafficScreen(FramedScreen):
 
     def _draw_command(self) -> None:
         """The command line that starts the same as Start; without a path that of Self-test, which says so."""
-        arguments = self._arguments()
+        arguments, words = self._arguments(), self.query_one(RunForm).words
+        start = start_text(self._choice, words, self._why_no_path(), self._tools)
         if self._choice.request is not None and self._choice.request.client:
-            self.query_one(StartLines).show(self._choice.command(arguments))
+            self.query_one(StartLines).show(self._choice.command(arguments), start)
             return
-        command = self._choice.for_self_test(self.query_one(RunForm).words).command(arguments)
-        self.query_one(StartLines).show(f"{SELF_TEST_LABEL}: {command}" if command else "")
+        command = self._choice.for_self_test(words).command(arguments)
+        self.query_one(StartLines).show(f"{SELF_TEST_LABEL}: {command}" if command else "", start)
 
     def _arguments(self) -> dict[str, str]:
         """Name of a host → what is typed for it."""

@@ -19,13 +19,14 @@ from textual.widgets import Input
 from nictop.errors import NictopError
 from nictop.model.facts import clean, wrap
 from nictop.model.text.words import count_noun
+from nictop.replay.position import wall_clock_text
 from nictop.report.runs.limits import shortened
 from nictop.report.runs.points import median_run
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.live.run_view import RunView, result_view
 from nictop.traffic.results.selection import StoredRun, StoredRuns, directory, stored_runs
 from nictop.tui.filter_help import RESULT_FILTER, FilterRows
-from nictop.tui.keys import RESULTS_KEYS, STORED_RUN_KEYS
+from nictop.tui.keys import RESULTS_KEYS, STORED_RUN_KEYS, shown_key
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.run_page import RunPage, sentence_lines
 from nictop.tui.widgets.base.filter_line import FilterLine
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from nictop.model.columns.column import Column
     from nictop.replay.results import RecordedResults
+    from nictop.replay.run_index import RunMarks
     from nictop.tui.controllers.replay import Replay
 
 SUMMARY_KINDS = (
@@ -59,6 +61,8 @@ SUMMARY_KINDS = (
 """Kinds of sentences that are shown below the list."""
 FILTER_HINT = "filter: host, NIC, tcp, reverse, iperf3, MTU or words of the label"
 MARK_HINT = "m marks this result as A, and another one as B"
+MAX_LISTED_TESTS = 10
+"""Of a recording, while none of them has ended."""
 MAX_TROUBLE_ROWS = 3
 """Rows for files that cannot be read."""
 
@@ -71,10 +75,12 @@ class ResultsScreen(FramedScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._recorded: tuple[float, RecordedResults] | None = None
-        """End of the recording when its tests were read, and their results."""
+        self._recorded: tuple[float, tuple[RunMarks, ...], RecordedResults] | None = None
+        """Of the recording: its end and its tests when they were read, and their results."""
+        self._known: tuple[RecordedResults, int] | None = None
+        """Those of the tests that had ended at the time that is shown, and the number of those that had begun."""
         self._set_ups: Sequence[ResultGroup] = ()
-        self._empty = ""
+        self._empty: Sequence[str] = ()
         """What to say if there are none."""
         self._newest = ""
         """Key of the newest result that was shown."""
@@ -101,6 +107,8 @@ class ResultsScreen(FramedScreen):
         self.query_one(ComparisonView).border_title = "Result"
         table.show((), ("Reading results…",))
         table.focus()
+        if self.nictop.replay is not None:
+            self.subscribe(self.nictop.replay.changed, self._follow)
 
     def on_screen_resume(self) -> None:
         """Read them anew; what is shown stays meanwhile."""
@@ -119,19 +127,47 @@ class ResultsScreen(FramedScreen):
         said = [trouble] if trouble else []
         said += [f"{path.name}: {sentence}" for path, sentence in found.unreadable]
         said += [f"{count_noun(found.left_out, 'older result')} not listed"] if found.left_out else []
-        self._show([run for _, run in found.results], said, "No results yet. Press 6 to run a test.")
+        self._show([run for _, run in found.results], said, ("No results yet. Press 6 to run a test.",))
 
     async def _read_recorded(self, replay: Replay) -> None:
-        """All tests of the recording, whatever time of it is shown."""
+        """All tests of the recording; shown are those that have ended at the time that is shown (`_follow`)."""
         from nictop.replay.results import recorded_results
 
         recording = replay.playback.recording
-        if self._recorded is None or self._recorded[0] != recording.end:
-            self._recorded = recording.end, await recorded_results(recording, recording.end)
-        found = self._recorded[1]
-        self._show(found.runs[::-1], found.missing, "No traffic test was recorded.")
+        if self._recorded is None or self._recorded[:2] != (recording.end, replay.runs):
+            runs = replay.runs
+            self._recorded = recording.end, runs, await recorded_results(recording, recording.end)
+        self._known = None
+        self._follow()
 
-    def _show(self, runs: Sequence[StoredRun], said: Sequence[str], empty: str) -> None:
+    def _follow(self) -> None:
+        """Show the results that were known at the time that is shown: it has passed, or it jumped."""
+        replay = self.nictop.replay
+        if replay is None or self._recorded is None or not self.in_sight:
+            return
+        if self._recorded[1] != replay.runs:
+            self.on_screen_resume()  # the file has grown
+            return
+        known = self._recorded[2].until(self.nictop.now())
+        begun = sum(run.begin <= self.nictop.now() for run in replay.runs)
+        if (known, begun) != self._known:
+            self._known = known, begun
+            self._show(known.runs[::-1], known.missing, self._why_none(replay))
+
+    def _why_none(self, replay: Replay) -> Sequence[str]:
+        """At the time that is shown: which tests there are, and the keys that go there."""
+        if not replay.runs:
+            return ("No traffic test was recorded.",)
+        now, recording, count = self.nictop.now(), replay.playback.recording, len(replay.runs)
+        lines = ["No traffic test has ended at this time of the recording.", ""]
+        for number, run in enumerate(replay.runs[:MAX_LISTED_TESTS], 1):
+            state = "runs since" if run.begin <= now else "begins at"
+            at = wall_clock_text(recording.wall_time(run.begin))
+            lines.append(f"Test {number} of {count} {state} {at}: {run.hosts_text}")
+        keys = {"next": "the next finding or test", "traffic": "the chart of the test", "pane": "the timeline"}
+        return (*lines, "", *(f"{shown_key(self.app, key)}: {words}" for key, words in keys.items()))
+
+    def _show(self, runs: Sequence[StoredRun], said: Sequence[str], empty: Sequence[str]) -> None:
         """`runs`: newest first; if there is a new one, it is chosen. `said`: what is not among them, and why."""
         if self.is_open:
             table, rows = self.query_one(SetUpList), set_ups(runs)
@@ -155,7 +191,7 @@ class ResultsScreen(FramedScreen):
         """The results that the filter accepts."""
         self._divide()
         table, entry = self.query_one(SetUpList), self.query_one(FilterLine)
-        table.show(self._set_ups, (self._empty,), entry.value.casefold().split())
+        table.show(self._set_ups, self._empty, entry.value.casefold().split())
         number = f"{table.count} of {len(self._set_ups)}"
         entry.show_note(number)
         table.border_title = f"Results: {number}" if entry.value else "Results"

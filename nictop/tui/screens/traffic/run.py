@@ -22,6 +22,7 @@ from nictop.tui.keys import RUN_KEYS, shown_key
 from nictop.tui.screens.dialogs.leave import ChangeScreen, ConfirmDialog
 from nictop.tui.screens.traffic.run_page import RunPage
 from nictop.tui.screens.traffic.status import last_result_text, progress_text, time_text
+from nictop.tui.widgets.traffic.chart import RunChart
 from nictop.tui.widgets.traffic.comparison_view import verdict_of
 from nictop.tui.widgets.traffic.run_waiting import RunStage, RunWaiting
 
@@ -87,6 +88,7 @@ class RunScreen(RunPage):
         self._update_keys()
         if self.in_sight:
             self.draw()
+            self.update_pause_key()
             self._ask_for_change()
 
     def _update_keys(self) -> None:
@@ -173,6 +175,18 @@ class RunScreen(RunPage):
         return self.nictop.traffic.path_test
 
     # -------------------------------------------------------------------------------------------------- keys
+
+    @property
+    def pause_action(self) -> str:
+        """Of the chart: hosts are shown as they are."""
+        return "resume" if self.is_open and self.query_one(RunChart).frozen else "pause"
+
+    def action_pause(self) -> None:
+        """Pause the chart, or resume it."""
+        chart = self.query_one(RunChart)
+        chart.freeze(not chart.frozen)
+        self.draw()
+        self.update_pause_key()
 
     def action_stop(self) -> None:
         self.app.push_screen(StopScreen("What was measured so far is saved."), self._stop)

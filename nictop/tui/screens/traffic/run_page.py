@@ -270,11 +270,6 @@ class RunPage(FramedScreen):
 
     # -------------------------------------------------------------------------------------------------- keys
 
-    def action_pause(self) -> None:
-        chart = self.query_one(RunChart)
-        chart.freeze(not chart.frozen)
-        self.draw()
-
     def action_cursor(self, columns: int) -> None:
         self.query_one(RunChart).move(columns)
 

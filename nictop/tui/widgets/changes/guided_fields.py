@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nictop.changes.guided.address import AddressRequest
+from nictop.changes.guided.mtu import mtu_range
 from nictop.changes.guided.set_up import (
     NotKnown,
     blink_led,
     give_address,
     make_vfs,
     require_sources,
+    set_mtu,
     spread_interrupts,
     use_queues,
 )
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
+from nictop.hosts.session import HostSession
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.text.words import NOT_READ_YET
@@ -26,8 +29,8 @@ from nictop.rules import HostFacts
 from nictop.tui.widgets.base.form import Field
 
 ADDRESS, QUEUES, VFS, INTERRUPTS = "Set IP address", "Set queues", "Create VFs", "Set IRQ affinity"
-LED = "Blink port LED"
-JOBS = (ADDRESS, QUEUES, VFS, INTERRUPTS, LED)
+MTU, LED = "Set MTU", "Blink port LED"
+JOBS = (ADDRESS, QUEUES, VFS, INTERRUPTS, MTU, LED)
 LED_SECONDS = "10"
 STATIC, DHCP = "static", "DHCP"
 NO, YES = "no", "yes"
@@ -36,6 +39,7 @@ CURRENT, NEW = "current", "new"
 
 JOB_FIELDS = {
     ADDRESS: ("method", "address", "default_route", "gateway", "profile"),
+    MTU: ("mtu",),
     QUEUES: ("queues",),
     VFS: ("vfs",),
     INTERRUPTS: ("cpus",),
@@ -52,11 +56,19 @@ class NicRef:
     link: Link
     function: PciFunction | None
     """Its PCI function; None: it is not on the PCI bus."""
+    others: tuple[HostFacts, ...] = ()
+    """The other watched hosts whose inventory is known."""
 
     @classmethod
-    def of(cls, host: HostFacts, link: Link) -> NicRef:
+    def of(cls, host: HostFacts, link: Link, others: Iterable[HostFacts] = ()) -> NicRef:
         function = next((one for one in host.snapshot.pci if one.address == link.pci_address), None)
-        return cls(host, link, function)
+        return cls(host, link, function, tuple(others))
+
+
+def other_facts(sessions: Iterable[HostSession], host: str) -> tuple[HostFacts, ...]:
+    """Facts of the watched hosts that were read, without `host`."""
+    read = (one for one in sessions if one.name != host and one.snapshot.inventory is not None)
+    return tuple(HostFacts(one.snapshot, one.window.parts) for one in read)
 
 
 class Missing(NictopError):
@@ -73,6 +85,7 @@ def fields_of(place: NicRef) -> Sequence[Field]:
         Field("default_route", "Default route", "", None, (NO, YES)),
         Field("gateway", "Gateway", "e.g. 192.0.2.1", empty="none"),
         Field("profile", "NetworkManager profile", "", None, (CURRENT, NEW)),
+        Field("mtu", "MTU", _mtu_range_text(place), empty=REQUIRED),
         Field("queues", "Queues", _queue_range_text(place), empty=REQUIRED),
         Field("vfs", "VFs", _vf_range_text(place.function), empty=REQUIRED),
         Field("cpus", "CPUs", f"online: {online or NOT_READ_YET}", preset=online, empty=REQUIRED),
@@ -97,6 +110,8 @@ def set_up_of(words: Mapping[str, str], place: NicRef) -> ChangeJob:
     job = words["job"]
     if job == ADDRESS:
         return give_address(place.host, place.link, _address_request(words))
+    if job == MTU:
+        return set_mtu(place.host, place.link, _number(words["mtu"], "the MTU in bytes"), place.others)
     if job == QUEUES:
         return use_queues(place.host, place.link, _number(words["queues"], "the number of queues"))
     if job == VFS:
@@ -131,6 +146,10 @@ def _number(text: str, what: str) -> int:
     if not (word.isascii() and word.isdecimal()) or len(word) > 6:
         raise NictopError(f'"{word}" is not an integer')
     return int(word)
+
+
+def _mtu_range_text(place: NicRef) -> str:
+    return f"{mtu_range(place.host, place.link).text()}, current {place.link.mtu or 'not known'}"
 
 
 def _queue_range_text(place: NicRef) -> str:

@@ -142,7 +142,7 @@ class ChangePage:
         finding = self._job.finding
         if finding is not None:
             yield from self._text(headline(finding, several_hosts=False), "title")
-        for one in self._disturbed():
+        for one in (*self._disturbed(), *self._job.warnings):
             yield from self._marked_lines("warn", one)
         if not self._is_allowed:
             yield from self._text(disabled_text(self._job.host, snapshot), "warn")

@@ -65,6 +65,11 @@ class RecentFindings:
         self.resolved: Sequence[Entry] = ()
         """Those that were lost before, the last one first: at most `MAX_RESOLVED_FINDINGS`."""
 
+    def forget(self, now: float) -> None:
+        """Nothing is known of the findings of `now`: none is open or has just gone. Those resolved by then stay."""
+        self.entries = ()
+        self.resolved = [one for one in self.resolved if one.last_seen <= now]
+
     def update(self, findings: Iterable[Finding], now: float) -> None:
         """`now`: seconds; a step back, as in a recording, forgets what was seen later."""
         before = {entry.key: entry for entry in self.entries}

@@ -267,8 +267,12 @@ class FindingsView(WhileOpen, Container):
         self.query_one(FilterLine).action_end_filter()
 
     def remember(self, diagnosis: Diagnosis | None) -> None:
-        """The findings are there now."""
-        self._recent.update(diagnosis.findings if diagnosis is not None else (), self._here().monotonic)
+        """The findings are there now. None: not known, as after a jump in a recording."""
+        now = self._here().monotonic
+        if diagnosis is None:
+            self._recent.forget(now)
+        else:
+            self._recent.update(diagnosis.findings, now)
 
     def show(
         self,

@@ -113,7 +113,7 @@ class TimelineTarget(Protocol):
 class ReplayLine(LineView):
     """The timeline of `replay`; hidden while the hosts are live. Posts `GoRequested`."""
 
-    BINDINGS: ClassVar[list[BindingType]] = TIMELINE_KEYS
+    BINDINGS: ClassVar[list[BindingType]] = [*TIMELINE_KEYS]
 
     class GoRequested(Message):
         """A time is to be asked for."""

@@ -1,7 +1,7 @@
 """Below the form of a test: the command line that starts the same, and the buttons.
 
 = nictop traffic vm1 vm2 --reverse
-[ Start ]  [ Self-test ]
+[ Start ]  [ Self-test ]  Start: waits for the check of both hosts
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from textual import events
 from textual.binding import BindingType
 from textual.message import Message
 
-from nictop.model.facts import wrap
+from nictop.model.facts import width, wrap
 from nictop.tui.keys import BUTTON_KEYS
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 
@@ -37,12 +37,14 @@ class StartLines(LineView):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._command = ""
+        self._start = ("", "")
         self._chosen = 0
         """Index of the button that Enter presses."""
 
-    def show(self, command: str) -> None:
-        """Draw the command line, in as many rows as it needs, and the buttons."""
-        self._command = command
+    def show(self, command: str, start: tuple[str, str] = ("", "")) -> None:
+        """Draw the command line, in as many rows as it needs, the buttons, and what Start does (text, style): beside
+        the buttons, or above them where there is too little room."""
+        self._command, self._start = command, start
         self._draw()
 
     def on_resize(self) -> None:
@@ -61,6 +63,12 @@ class StartLines(LineView):
             is_chosen = self.screen.focused is self and index == self._chosen  # has_focus follows later
             mark, style = (self.glyphs.cursor, "cursor") if is_chosen else (" ", "accent")
             buttons += [(f"[{mark}{label} ]", style), (" " * GAP, "")]
+        text, style = self.glyphs.text(self._start[0]), self._start[1]
+        room = max(10, self.size.width - sum(width(part) for part, _ in buttons))
+        if width(text) <= room:
+            buttons.append((text, style))
+        else:
+            lines += [((f" {part}", style),) for part in wrap(text, max(10, self.size.width - 2))]
         self.take_rows(len(lines) + 1)
         self.show_lines([*lines, tuple(buttons)])
 

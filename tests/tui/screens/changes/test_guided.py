@@ -15,11 +15,12 @@ from nictop.probe.records import ChangeLine, Line, Link, PciFunction, PlannedAct
 from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.widgets.changes.guided_fields import JOBS, MTU
 from nictop.tui.widgets.changes.guided_form import SetUpForm
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.devices.table import DeviceTable
-from tests.support.change_screen import screen_with_changes, screen_with_changes_in_namespace
-from tests.support.changes import LINK
+from tests.support.change_screen import read_mtu, screen_with_changes, screen_with_changes_in_namespace
+from tests.support.changes import LINK, PEER
 from tests.support.dialogs import dialog_text, press_button
 from tests.support.findings import host_of_case
 from tests.support.lines import counters, hello, inventory, link
@@ -169,6 +170,51 @@ async def test_queues_are_set_seen_and_kept(size: tuple[int, int]) -> None:
         await press_button(screen, "Close")
         assert shows(screen, LiveScreen)
         assert queues(namespace) == ["2", "2"]
+
+
+async def choose_mtu(screen: Screen) -> None:
+    await open_on(screen, LINK)
+    await screen.press(*["right"] * JOBS.index(MTU), "down")
+
+
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_an_mtu_is_set_seen_and_kept(size: tuple[int, int]) -> None:
+    async with screen_with_changes_in_namespace(size) as (screen, namespace):
+        await choose_mtu(screen)
+        assert "576 to 65535, current 1500" in "\n".join(form(screen))
+        await screen.press(*"99999")
+        assert f"{LINK} supports an MTU of 576 to 65535" in screen.dialog_text()
+        await screen.press("ctrl+u", *"9000")
+        assert f"ip link set dev {LINK} mtu 9000" in screen.dialog_text()
+        assert f"expected finding: {PEER}: MTU 1500, but 9000 at its other end ({LINK})" in screen.dialog_text()
+        await screen.press("enter")
+        await screen.wait_for_stage("prepared")
+        assert read_mtu(namespace) == 1500
+        assert "every other host in its subnets needs MTU 9000 too" in screen.dialog_text()
+        await screen.press("right", "enter")
+        await screen.wait_for_text(f"✓ {LINK} has MTU 9000")
+        assert read_mtu(namespace) == 9000
+        await screen.press("right", "enter")
+        await screen.wait_for_text("✓ Kept: the new values stay")
+        assert "Lost on reboot; to make it persistent" in screen.dialog_text()
+        await press_button(screen, "Close")
+        assert read_mtu(namespace) == 9000
+
+
+@pytest.mark.usefixtures("namespaces")
+async def test_an_mtu_has_its_whole_plan_without_allow_changes() -> None:
+    async with screen_with_changes_in_namespace(allow_changes=False) as (screen, namespace):
+        await choose_mtu(screen)
+        await screen.press(*"9000")
+        assert "Changes of this host are disabled" in screen.dialog_text()
+        await screen.press("enter")
+        await screen.wait_for_stage("prepared")
+        text = screen.dialog_text()
+        for part in ("mtu 1500", "mtu 9000", "rollback", f"may reset {LINK}", "every other host in its subnets"):
+            assert part in text, text
+        await screen.press("escape")
+        assert read_mtu(namespace) == 1500
 
 
 @pytest.mark.skipif(why_no_networkmanager() is not None, reason=why_no_networkmanager() or "")

@@ -35,6 +35,7 @@ from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.tui.widgets.traffic.form import RunForm
 from nictop.tui.widgets.traffic.pair_table import OfferTable
 from nictop.tui.widgets.traffic.results_list import SetUpList
+from nictop.tui.widgets.traffic.start_lines import StartLines
 from nictop.wire.source import SourceState
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, live_screen, screen_with_hosts, wait_until
@@ -776,6 +777,74 @@ async def test_a_rate_that_may_lack_its_suffix_is_asked_about_where_it_is_typed(
         (row,) = [row for row in screen.drawn() if "rate  " in row]
         assert said in row
         assert "\n".join(screen.drawn()).count("did you mean") == ("did you mean" in said)
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW, (60, 20)])
+async def test_the_form_says_what_start_does_with_what_it_says(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every message: a host that does not answer, a wrong field, a remark, no path."""
+    async with screen_with_hosts("vm1", "vm2", size=size) as (screen, hosts):
+
+        def start() -> str:
+            lines = screen.lines(StartLines)
+            text = " ".join(" ".join(lines).split())
+            return text.partition("Start: ")[2].partition("[")[0].strip()
+
+        await both(screen, hosts)
+        await screen.press("6")
+        await screen.settle()
+        assert start() == "waits for the check of both hosts"
+        form_screen = screen.app.screen
+        assert isinstance(form_screen, TrafficScreen)
+        await answer(screen, hosts, tools())
+        assert start() == ("runs it as it is" if form_screen._choice.notes else "")
+        form = form_screen.query_one(RunForm)
+        form.set_word("streams", "129")
+        await screen.settle()
+        assert start() == "nothing before this is corrected: streams"
+        form.set_word("streams", "1")
+        form.set_word("bitrate", "30")
+        await screen.settle()
+        assert start() == "runs it as it is"
+        form.set_word("bitrate", "")
+        form_screen._tools.known.pop("vm2")
+        form_screen._tools._why_not["vm2"] = "no answer from the probe within 10 s"
+        form_screen._check()
+        await screen.settle()
+        assert "vm2: no answer from the probe within 10 s" in "\n".join(screen.drawn())
+        assert start() == "asks vm2 again; without an answer no test"
+        await screen.press("escape", "slash", *"nowhere")
+        await screen.settle()
+        assert start() == "nothing, no path is chosen"
+
+
+async def test_with_one_host_start_says_that_it_does_nothing() -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.press("6")
+        await screen.settle()
+        assert "Start: nothing, " in "\n".join(screen.lines(StartLines))
+
+
+async def test_the_form_is_opened_at_its_beginning() -> None:
+    """What is typed next is not meant for the field of the last use; within the view the focus stays."""
+    async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
+        await both(screen, hosts)
+        await screen.press("6")
+        await answer(screen, hosts, tools())
+        await screen.press("tab", "down", "down")
+        form = screen.app.screen.query_one(RunForm)
+        assert form.has_focus and form.chosen.name == "protocol"
+        await screen.press("o", "escape")
+        assert form.has_focus and form.chosen.name == "protocol", "a menu is not another view"
+        await screen.press("1", "6")
+        assert screen.app.screen.query_one(OfferTable).has_focus
+        await screen.press("tab")
+        assert form.has_focus and form.chosen.name == "test"
+        await screen.press("down", "right")
+        assert form.words["direction"] == "server → client", "its values are kept"
+        await screen.press("1", "6")
+        assert form.words["direction"] == "server → client"
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])

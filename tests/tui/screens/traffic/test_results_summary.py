@@ -21,6 +21,7 @@ async def test_the_whole_test_is_named_and_a_tall_screen_has_the_limits(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
         async with screen_with_replay(path, size, nic=DEMO_NIC) as screen:
+            await screen.seek(screen.replay.playback.end)
             await screen.press("7")
             await wait_until(screen, lambda: any("TCP ×4 16 s MTU 1500 iperf3" in row for row in screen.drawn()[5:]))
             text = "\n".join(screen.drawn())

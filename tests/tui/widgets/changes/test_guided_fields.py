@@ -15,6 +15,7 @@ from nictop.tui.widgets.changes.guided_fields import (
     INTERRUPTS,
     JOBS,
     LED,
+    MTU,
     NEW,
     QUEUES,
     VFS,
@@ -83,14 +84,16 @@ def test_what_is_typed_is_what_is_done() -> None:
 
 
 def test_what_is_missing_is_no_mistake_yet() -> None:
-    for job in (ADDRESS, QUEUES, INTERRUPTS):
+    for job in (ADDRESS, QUEUES, INTERRUPTS, MTU):
         with pytest.raises(Missing, match=r"^Enter "):
             set_up_of(words(job=job, cpus=""), PLACE)
-    assert set(JOBS) == {ADDRESS, QUEUES, VFS, INTERRUPTS, LED}
+    assert set(JOBS) == {ADDRESS, QUEUES, VFS, INTERRUPTS, MTU, LED}
 
 
 def test_what_cannot_be_is_said() -> None:
     assert error_text(job=QUEUES, queues="x") == '"x" is not an integer'
+    assert error_text(job=MTU, mtu="9k") == '"9k" is not an integer'
+    assert error_text(job=MTU, mtu="999999").startswith("ens224 supports an MTU of ")
     assert error_text(job=INTERRUPTS, cpus="3-1") == '"3-1" is not a CPU list'
     assert error_text(address="192.0.2.0/24").endswith("not a host address")
     assert error_text(address="192.0.2.10/24", default_route=YES, gateway="198.51.100.1").startswith("gateway")

@@ -51,6 +51,20 @@ def test_a_finding_that_is_gone_stays_below_the_open_ones_for_some_time() -> Non
     assert resolved(recent) == [("a", 100.0, 101.0), ("b", 100.0, 100.0)]
 
 
+def test_what_is_not_known_is_neither_open_nor_gone() -> None:
+    """After a jump in a recording, until the rules were run there; what was resolved before that moment stays."""
+    recent = RecentFindings()
+    recent.update(found("old"), 10.0)
+    recent.update(found("a"), 10.5 + GONE_SECONDS)
+    recent.update(found("a", "b"), 100.0)
+    recent.forget(50.0)
+    assert shown(recent) == [] and resolved(recent) == [("old", 10.0, 10.0)]
+    recent.update(found("b"), 50.0)
+    assert shown(recent) == ["b"], "a is not gone: it was not looked for"
+    recent.forget(5.0)
+    assert resolved(recent) == []
+
+
 def test_a_finding_that_comes_back_is_there_once() -> None:
     recent = RecentFindings()
     recent.update(found("a", "b"), 100.0)

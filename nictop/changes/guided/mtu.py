@@ -1,0 +1,261 @@
+"""Set the MTU of a link: what the link accepts, which links must follow, and what else does not fit. Pure.
+
+A VLAN or MACVLAN cannot have a larger MTU than the link below it: the kernel lowers it with that link, and does not
+raise it again; so it is lowered first, by a command that has a rollback. A bond sets the MTU of its ports. Sources:
+kernel net/8021q/vlan_dev.c (vlan_dev_change_mtu), net/8021q/vlan.c (vlan_device_event), drivers/net/macvlan.c
+(macvlan_change_mtu, macvlan_device_event), drivers/net/bonding/bond_main.c (bond_change_mtu), drivers/net/team
+(team_change_mtu, team_device_event), drivers/net/hyperv/netvsc_drv.c (netvsc_change_mtu), net/bridge/br_if.c
+(br_mtu_auto_adjust).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from nictop.errors import NictopError
+from nictop.model.text.terminal import clean
+from nictop.model.text.words import count_noun
+from nictop.probe.plan.grammar.actions import MAX_MTU
+from nictop.probe.records import Link
+from nictop.rules import RULES, Finding, Fix, HostFacts, diagnose
+from nictop.rules.fixes.commands import Step, command
+from nictop.rules.fixes.persistence import mtu_fixes, smallest_mtu
+from nictop.rules.wording import headline
+
+LIMITED_BY_LOWER = ("vlan", "macvlan", "macvtap")
+"""Kinds of links that cannot have a larger MTU than the link below them."""
+FREE_PORT_MASTERS = ("bridge", "openvswitch", "vrf")
+"""Kinds of links that leave the MTU of a port to the port."""
+MTU_RULES = (
+    "vf_mtu_exceeds_the_port",
+    "mtu_differs_in_one_subnet",
+    "guest_mtu_exceeds_its_tap",
+    "bridge_uplink_has_a_smaller_mtu",
+    "veth_ends_have_different_mtus",
+    "switch_does_not_pass_the_mtu",
+    "bridge_mtu_exceeds_the_way_out",
+    "mtu_exceeds_the_offered_one",
+    "tunnel_mtu_exceeds_its_underlay",
+)
+"""Rules about an MTU that does not fit that of another link, host or switch port."""
+MAX_FOLLOWING = 64
+"""Links that are lowered in one change."""
+MAX_FINDINGS = 5
+"""Expected findings that are told one by one."""
+MAX_NAMES = 4
+NOT_REPORTED = "the largest that nictop sets; the driver does not report its maximum"
+
+
+@dataclass(frozen=True)
+class MtuRange:
+    """MTUs that a link accepts, in bytes."""
+
+    smallest: int
+    smallest_reason: str
+    largest: int
+    largest_reason: str
+
+    def text(self) -> str:
+        """``576 to 9000``, ``576 or more``: the driver does not report its maximum."""
+        is_known = self.largest_reason != NOT_REPORTED
+        return f"{self.smallest} to {self.largest}" if is_known else f"{self.smallest} or more"
+
+
+def mtu_range(host: HostFacts, link: Link) -> MtuRange:
+    """By the driver, IP, and the links below it; a value in it may still be refused by the driver."""
+    devices = (link, *_bond_ports(host, link))
+    has_ipv6 = any(one.family == "ipv6" for part in (*devices, *links_above(host, link)) for one in part.addresses)
+    lower_bounds = [(smallest_mtu(is_ipv6=has_ipv6), "IPv6 needs it" if has_ipv6 else "each IPv4 host accepts it")]
+    lower_bounds += [(one.min_mtu, f"minimum of {one.name}") for one in devices if one.min_mtu]
+    upper_bounds = [(one.max_mtu, f"maximum of {one.name}") for one in devices if one.max_mtu]
+    below = _limiting_link(host, link)
+    if below is not None and below.mtu:
+        upper_bounds.append((below.mtu, f"MTU of {below.name} below it"))
+    upper_bounds.append((MAX_MTU, NOT_REPORTED))
+    smallest, smallest_reason = max(lower_bounds, key=lambda bound: bound[0])
+    largest, largest_reason = min(upper_bounds, key=lambda bound: bound[0])
+    return MtuRange(smallest, smallest_reason, largest, largest_reason)
+
+
+def check_mtu(host: HostFacts, link: Link, mtu: int) -> None:
+    """Raises NictopError if the link cannot have this MTU, or has it already."""
+    name = clean(link.name)
+    master = host.snapshot.links.get(link.master) if link.master is not None else None
+    if master is not None and master.kind not in FREE_PORT_MASTERS:
+        why = f"{name} is a port of {clean(master.name)}, which sets the MTU of its ports"
+        raise NictopError(why, f"set it on {clean(master.name)}")
+    if link.mtu == mtu:
+        raise NictopError(f"{name} already has MTU {mtu}")
+    allowed = mtu_range(host, link)
+    if mtu < allowed.smallest:
+        raise NictopError(f"{name} supports an MTU of {allowed.text()}", _reason(allowed.smallest_reason))
+    if mtu > allowed.largest:
+        raise NictopError(f"{name} supports an MTU of {allowed.text()}", _reason(allowed.largest_reason))
+    following = _following(host, link, mtu)
+    if len(following) > MAX_FOLLOWING:
+        raise NictopError(f"{len(following)} links above {name} would have to be lowered, too; at most {MAX_FOLLOWING}")
+
+
+def _reason(text: str) -> str:
+    return f"limit: {clean(text)}"
+
+
+def mtu_change(host: HostFacts, link: Link, mtu: int) -> tuple[Fix, tuple[Fix, ...]]:
+    """(Set it now, with the links that must follow; the fixes that make it persistent). Checked by `check_mtu`."""
+    changed = (*_following(host, link, mtu), link)
+    now = Fix(
+        where="here",
+        title=f"Set MTU {mtu} now",
+        commands=tuple(_set_mtu(one, mtu) for one in changed),
+        persistent=False,
+        undo=tuple(_set_mtu(one, one.mtu) for one in reversed(changed)),
+    )
+    lasting = list(mtu_fixes(host, link, mtu)[1:])
+    for one in changed[:-1]:
+        lasting += (replace(fix, title=f"{fix.title}: {one.name}") for fix in mtu_fixes(host, one, mtu)[1:])
+    return now, tuple(lasting)
+
+
+def _set_mtu(link: Link, mtu: int) -> Step:
+    return command("ip", "link", "set", "dev", link.name, "mtu", str(mtu))
+
+
+def mtu_of_all(host: HostFacts, link: Link, mtu: int) -> dict[int, int]:
+    """ifindex → MTU of each link that the change sets."""
+    changed = (*_following(host, link, mtu), link, *_bond_ports(host, link))
+    return {one.ifindex: mtu for one in changed}
+
+
+# ------------------------------------------------------------------------------------------ links above and below it
+
+
+def links_above(host: HostFacts, link: Link) -> tuple[Link, ...]:
+    """VLANs and MACVLANs of this namespace above a link, the uppermost first."""
+    by_lower: dict[int | None, list[Link]] = {}
+    for one in host.links:
+        if _is_limited(one):
+            by_lower.setdefault(one.lower, []).append(one)
+    found: dict[int, Link] = {}
+    pending = [link.ifindex]
+    while pending:
+        for one in by_lower.pop(pending.pop(), ()):
+            if one is not link:
+                found[one.ifindex] = one
+                pending.append(one.ifindex)
+    return tuple(sorted(found.values(), key=lambda one: -_height(host, one)))
+
+
+def _height(host: HostFacts, link: Link) -> int:
+    """Links below it, up to 8: the kernel stacks no more VLANs."""
+    height, below = 0, _limiting_link(host, link)
+    while below is not None and height < 8:
+        height, below = height + 1, _limiting_link(host, below)
+    return height
+
+
+def _is_limited(link: Link) -> bool:
+    return link.kind in LIMITED_BY_LOWER and link.lower_namespace is None
+
+
+def _limiting_link(host: HostFacts, link: Link) -> Link | None:
+    """The link below a VLAN or MACVLAN; None: there is none, or it is in another namespace."""
+    if not _is_limited(link) or link.lower is None:
+        return None
+    return host.snapshot.links.get(link.lower)
+
+
+def _bond_ports(host: HostFacts, link: Link) -> tuple[Link, ...]:
+    """Ports whose MTU a bond or team sets."""
+    if link.kind not in ("bond", "team"):
+        return ()
+    return tuple(one for one in host.links if one.master == link.ifindex)
+
+
+def _following(host: HostFacts, link: Link, mtu: int) -> tuple[Link, ...]:
+    """Links that are set before it: those above with a larger MTU, and ports of a bond whose MTU is not that of the
+    bond, so that the rollback gives them their own again."""
+    above = [one for one in links_above(host, link) if one.mtu > mtu]
+    ports = [one for one in _bond_ports(host, link) if link.kind == "bond" and one.mtu not in (link.mtu, mtu)]
+    return (*above, *ports)
+
+
+# ------------------------------------------------------------------------------------------------- what else must fit
+
+
+def mtu_warnings(host: HostFacts, link: Link, mtu: int, others: Sequence[HostFacts] = ()) -> tuple[str, ...]:
+    """Sentences on the links and hosts that must fit, without a full stop. `others`: the other watched hosts."""
+    return (*_local_warnings(host, link, mtu), *_expected_findings(host, link, mtu, others), _path_warning(mtu))
+
+
+def _path_warning(mtu: int) -> str:
+    return (
+        f"every other host in its subnets needs MTU {mtu} too, and every switch on the path must pass it; "
+        "nictop path measures what the path passes"
+    )
+
+
+def _local_warnings(host: HostFacts, link: Link, mtu: int) -> Iterator[str]:
+    above = links_above(host, link)
+    lowered = [one for one in above if one.mtu > mtu]
+    if lowered:
+        yield f"{_names(lowered)} above {link.name} cannot keep a larger MTU: set to {mtu}, too"
+    kept = [one for one in above if one.mtu < mtu]
+    if kept:
+        yield f"{_names_with_mtu(kept)} above {link.name}: not changed"
+    ports = _bond_ports(host, link)
+    if ports:
+        yield f"{link.name} sets MTU {mtu} on its ports, too: {_names(ports)}"
+    yield from _bridge_warnings(host, link, mtu)
+
+
+def _bridge_warnings(host: HostFacts, link: Link, mtu: int) -> Iterator[str]:
+    master = host.snapshot.links.get(link.master) if link.master is not None else None
+    if master is not None and master.kind == "bridge":
+        others = [one for one in host.links if one.master == master.ifindex and one is not link and one.mtu != mtu]
+        yield f"its bridge {master.name} has MTU {master.mtu}: it follows its smallest port unless it was set itself"
+        if others:
+            yield f"other ports of {master.name} have another MTU and drop what is larger: {_names_with_mtu(others)}"
+    if link.kind == "bridge":
+        yield f"{link.name} keeps an MTU that was set: it does not follow its ports any more, also after a rollback"
+        small = [one for one in host.links if one.master == link.ifindex and one.mtu < mtu]
+        if small:
+            yield f"ports of {link.name} with a smaller MTU drop what is larger: {_names_with_mtu(small)}"
+
+
+def _expected_findings(host: HostFacts, link: Link, mtu: int, others: Sequence[HostFacts]) -> Iterator[str]:
+    """What the rules would find with the new MTU, and do not find now."""
+    rules = [RULES[name] for name in MTU_RULES]
+    before = {_identity(one) for one in diagnose([host, *others], rules).findings}
+    found = diagnose([with_mtu(host, link, mtu), *others], rules).findings
+    new = [one for one in found if _identity(one) not in before]
+    for one in new[:MAX_FINDINGS]:
+        yield f"expected finding: {headline(one, several_hosts=bool(others))}"
+    if len(new) > MAX_FINDINGS:
+        yield f"and {count_noun(len(new) - MAX_FINDINGS, 'more finding', 'more findings')}"
+
+
+def _identity(finding: Finding) -> tuple[str, str, str, str]:
+    return finding.rule, finding.host, finding.subject, finding.title
+
+
+def with_mtu(host: HostFacts, link: Link, mtu: int) -> HostFacts:
+    """The host as it is once the change is applied."""
+    links = dict(host.snapshot.links)
+    for ifindex, size in mtu_of_all(host, link, mtu).items():
+        links[ifindex] = replace(links[ifindex], mtu=size)
+    return HostFacts(replace(host.snapshot, links=links), host.window)
+
+
+def _names(links: Iterable[Link]) -> str:
+    return _listed([one.name for one in links])
+
+
+def _names_with_mtu(links: Iterable[Link]) -> str:
+    return _listed([f"{one.name} (MTU {one.mtu})" for one in links])
+
+
+def _listed(words: Sequence[str]) -> str:
+    more = len(words) - MAX_NAMES
+    shown = ", ".join(words[:MAX_NAMES])
+    return f"{shown} and {more} more" if more > 0 else shown
