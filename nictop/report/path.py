@@ -193,7 +193,7 @@ def path_text(report: PathReport, room: int, glyphs: Glyphs = UNICODE, *, findin
     """Both directions, and the findings with their commands; at most `room` cells (40 to 200) per line unless a word of
     a command is wider, with a final newline. The caller encodes the text (`Glyphs.encode`)."""
     room = layout_width(room)
-    lines = [*wrap(ends_text(report), room), wall_time_text(report.result.wall)]
+    lines = list(wrap(ends_text(report), room))
     measured = ["", *measured_lines(report, room)]
     found: list[str] = []
     for finding in report.findings:

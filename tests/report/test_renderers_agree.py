@@ -16,6 +16,7 @@ from nictop import __version__
 from nictop.cli.hosts import read_recorded_hosts
 from nictop.hosts.observe import Answer, Unreachable
 from nictop.model.snapshot import advance
+from nictop.model.text.units import wall_time_text
 from nictop.model.window import RatesWindow
 from nictop.report import markdown, tests_summary, text_table
 from nictop.report.facts.connections import connections_text
@@ -224,7 +225,7 @@ def text_page(report: Report) -> str:
         if experiment.comparison is not None:
             lines.append(comparison_text(experiment.comparison, experiment.names, WIDE))
     for path in report.path_tests:
-        lines += [path.label, path_text(path.test.report, WIDE)]
+        lines += [path.label, wall_time_text(path.test.report.result.wall), path_text(path.test.report, WIDE)]
     return "\n".join((*lines, *report.hidden))
 
 
