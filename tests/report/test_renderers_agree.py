@@ -56,8 +56,8 @@ BLOCKS = ("p", "li", "dt", "dd", "td", "h1", "h2", "h3", "h4", "summary", "pre",
 
 TITLES = (
     r"^(nictop (check|traffic|compare|path)|findings|value|source|evidence|limit|verdict|what|why|rule|link|mac|irq)$"
-    r"|^(steal|profile|vector|ceiling|geometric mean|mtu master|numa pcie|undo|set-up|tests|traffic|comparison|▲ not ranked|fix|differs)$"
-    r"|^(histogram)$"
+    r"|^(steal|profile|vector|ceiling|geometric mean|mtu master|numa pcie|undo|set-up|tests|fix|differs)$"
+    r"|^(histogram|traffic|comparison|▲ not ranked)$"
     r"|^(rx (pps|b/s) tx .*|irq/s cpu now .*|in what the two differ|latency from|b/a|95 % interval)$"
     r"|^(share rx b/s .*|process|port limited by|retr/s|rtt container/unit|pid local)$"
     r"|^(skipped checks|details of |all data|set-up of the run|redaction|run \d+)",
