@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nictop import __version__
+from nictop.model.columns.connections import nic_texts
 from nictop.model.text.units import wall_time_text
+from nictop.report.facts.connections import host_connections, table_lines
 from nictop.report.facts.host import show_text
 from nictop.report.findings.markdown import check_markdown, escape_markdown, fenced_block, finding_markdown
 from nictop.report.html.elements import text
@@ -16,6 +18,7 @@ from nictop.report.page import Report, made_at_text, title_text
 from nictop.report.path import ends_text, measured_lines, verdict_of_path
 from nictop.report.runs.markdown import comparison_markdown, experiment_markdown
 from nictop.report.tests_summary import TestLine, test_lines, tests_verdict
+from nictop.rules import HostFacts
 from nictop.traffic.path.store import StoredPath
 
 MARKDOWN_FACT_CELLS = 120
@@ -36,7 +39,7 @@ def markdown_page(report: Report) -> str:
         facts = "\n".join(fenced_block(show_text(host.snapshot, MARKDOWN_FACT_CELLS).splitlines()))
         # HTML, not Markdown: backslash escapes have no effect in it
         name = text(host.name).replace("@", "@<!-- -->")  # GitHub finds names of users in HTML, too
-        parts.append(f"<details><summary>Details of {name}</summary>\n{facts}\n\n</details>\n")
+        parts.append(f"<details><summary>Details of {name}</summary>\n{facts}\n{_connections(host)}\n</details>\n")
     for experiment in report.experiments:
         if experiment.comparison is not None:
             parts.append(comparison_markdown(experiment.comparison, experiment.names))
@@ -47,6 +50,16 @@ def markdown_page(report: Report) -> str:
             "## Redaction\n\n" + "\n".join(f"- {escape_markdown(sentence)}" for sentence in report.hidden) + "\n"
         )
     return "\n".join(parts)
+
+
+def _connections(host: HostFacts) -> str:
+    """Who used the NIC whose connections were shown; "": none were."""
+    found = host_connections(host.snapshot).connections
+    if found is None:
+        return ""
+    about = " · ".join((f"Connections of {found.nic}", *nic_texts(found)))
+    lines = [line.rstrip() for line in table_lines(found, MARKDOWN_FACT_CELLS)]
+    return "\n".join(("", escape_markdown(about), *fenced_block(lines), ""))
 
 
 def _tests(tests: Sequence[TestLine]) -> str:

@@ -10,12 +10,10 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import _lru_cache_wrapper
 from time import monotonic
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from textual._styles_cache import StylesCache
 from textual.app import App, ComposeResult
 from textual.events import Event, InputEvent, MouseMove
 from textual.screen import ModalScreen, Screen
@@ -32,6 +30,7 @@ from nictop.tui.garbage import CHECK_SECONDS, GarbageCollector
 from nictop.tui.keys import APP_KEYS, key_label, shown_key
 from nictop.tui.no_colour import without_black
 from nictop.tui.terminal import has_job_control
+from nictop.tui.textual_private import PrivateApp
 from nictop.tui.themes import ANSI_TEXTS, TRUE_COLOURS, first_theme, readable_theme, theme_names
 from nictop.tui.widgets.status.own_cost import OwnCost
 
@@ -51,13 +50,6 @@ if TYPE_CHECKING:
     from nictop.tui.screens.live.screen import LiveScreen
     from nictop.wire.ssh.authentication import Question
 
-COLOUR_CACHE = vars(StylesCache).get("get_inner_outer")
-if isinstance(COLOUR_CACHE, _lru_cache_wrapper):
-    # Textual 8 caches this function, which does not use `self`, as a method: the cache keeps the last 1024 widgets that
-    # were closed with all that they have drawn, 0.2 MiB for each help screen.
-    setattr(StylesCache, "get_inner_outer", classmethod(COLOUR_CACHE))  # type: ignore[arg-type]  # noqa: B010
-
-
 DEFAULT_TERMINAL: Mapping[str, str] = MappingProxyType({"TERM": "xterm-256color"})
 """Variables of a terminal with a clipboard, and without a home directory."""
 MAX_GREETED_HOSTS = 10
@@ -70,7 +62,7 @@ def _commands() -> type[Provider]:
     return NictopCommands
 
 
-class NictopApp(App[None]):
+class NictopApp(PrivateApp):
     """Screens of some hosts. `connect` makes the source of one, once the first frame is drawn; it is given the function
     that asks the user. `environment`: of the terminal, which decides where copied text goes. `request`: a run that is
     started at once, between two of the hosts, or (`self_test`) on this machine alone. `theme`: that of the
@@ -98,7 +90,7 @@ class NictopApp(App[None]):
         colours: int = TRUE_COLOURS,
     ) -> None:
         super().__init__()
-        self._filters = without_black(self._filters, lambda: self.theme in ANSI_TEXTS)
+        self.change_filters(lambda filters: without_black(filters, lambda: self.theme in ANSI_TEXTS))
         self.glyphs = glyphs
         self._colours = colours
         self.themes = theme_names(ansi_only=colours < 256 or glyphs.is_ascii)
@@ -143,23 +135,14 @@ class NictopApp(App[None]):
         found = super().get_driver_class()
         return TerminalDriver if found is LinuxDriver else found
 
-    def _handle_exception(self, error: Exception) -> None:
-        """A fault of nictop itself ends it; `failure` has it then. Textual would print all local variables, host data
-        among them."""
-        if self._exception is None:
-            self._exception = error
-            self._exception_event.set()
-        self._return_code = 1
-        self._close_messages_no_wait()
-
     def panic(self, *renderables: object) -> None:
         """Textual's own threads end the application so, with its exit code 0."""
-        self._handle_exception(RuntimeError("a thread of the user interface failed"))
+        self.handle_exception(RuntimeError("a thread of the user interface failed"))
 
     @property
     def failure(self) -> Exception | None:
         """The fault that has ended the application."""
-        error = self._exception
+        error = self.exception
         return error.error if isinstance(error, WorkerFailed) and isinstance(error.error, Exception) else error
 
     # ------------------------------------------------------------------------------------------ start and end
@@ -202,7 +185,7 @@ class NictopApp(App[None]):
         self.set_reactive(App.theme, theme.name)
         self.set_class(theme.dark, "-dark-mode", update=False)
         self.set_class(not theme.dark, "-light-mode", update=False)
-        self._refresh_truecolor_filter(self.ansi_theme)
+        self.refresh_colour_filter()
         self.stylesheet.set_variables(self.get_css_variables())
 
     def use_theme(self, name: str) -> None:
@@ -281,7 +264,7 @@ class NictopApp(App[None]):
     def _live_screen(self) -> LiveScreen:
         from nictop.tui.screens.live.screen import LiveScreen
 
-        return next(screen for screen in self._screen_stacks["live"] if isinstance(screen, LiveScreen))
+        return next(screen for screen in self.screens_of_mode("live") if isinstance(screen, LiveScreen))
 
     def _traffic_screen(self) -> Screen[None]:
         """The form; of a recording, its runs."""

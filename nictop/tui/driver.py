@@ -13,11 +13,9 @@ import select
 import signal
 from codecs import getincrementaldecoder
 from contextlib import suppress
-from queue import Full
 from typing import IO, Any
 
-from textual._xterm_parser import XTermParser
-from textual.drivers.linux_driver import LinuxDriver
+from nictop.tui.textual_private import InputParser, PrivateDriver
 
 READ_BYTES = 4096
 TERMINAL_POLL_SECONDS = 0.1
@@ -47,38 +45,25 @@ class TerminalOutput:
         return self._file.isatty()
 
 
-class TerminalDriver(LinuxDriver):
+class TerminalDriver(PrivateDriver):
     """What cannot be read is left out; a closed terminal is a hang-up."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        if self._file is not None:
-            self._file = TerminalOutput(self._file)  # type: ignore[assignment]  # as much of a file as is needed
+        self.wrap_file(TerminalOutput)
 
     def close(self) -> None:
         """End the writing thread; it ends with the process if its terminal blocks."""
-        writer = self._writer_thread
-        if writer is not None:
-            with suppress(Full):
-                writer._queue.put(None, timeout=LAST_WRITE_SECONDS)
-            writer.join(LAST_WRITE_SECONDS)
+        self.end_writing(LAST_WRITE_SECONDS)
 
-    def _sigtstp_application(self, *_: object) -> None:
+    def suspend_process(self) -> None:
         """Leave the screen and stop the whole process group, as a terminal does it: Textual stops this process alone,
         and a shell waits for the script that has started it."""
-        if self._auto_restart:
-            self.suspend_application_mode()
-            self._must_signal_resume = True
+        self.leave_screen()
         os.killpg(os.getpgrp(), signal.SIGSTOP)
 
-    def _run_input_thread(self) -> None:
-        try:
-            self.run_input_thread()
-        except Exception as error:
-            self._app.call_later(self._app._handle_exception, error)
-
     def run_input_thread(self) -> None:
-        parser, decode = XTermParser(self._debug), getincrementaldecoder("utf-8")("ignore").decode
+        parser, decode = self.new_parser(), getincrementaldecoder("utf-8")("ignore").decode
         while not self.exit_event.is_set():
             ready, _, _ = select.select([self.fileno], [], [], TERMINAL_POLL_SECONDS)
             text = ""
@@ -94,14 +79,14 @@ class TerminalDriver(LinuxDriver):
                 text = decode(data)
             parser = self._take(parser, text)
 
-    def _take(self, parser: XTermParser, text: str) -> XTermParser:
+    def _take(self, parser: InputParser, text: str) -> InputParser:
         """Let the parser read `text` and check whether a lone escape is complete. Returns the parser for what follows.
         Character by character: what follows an unknown sequence is read."""
         for part in (*text, ""):
             try:
                 messages = list(parser.feed(part) if part else parser.tick())
             except Exception:  # ValueError, OverflowError, ParseError
-                parser = XTermParser(self._debug)
+                parser = self.new_parser()
                 continue
             for message in messages:
                 self.process_message(message)

@@ -12,9 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual.binding import Binding, BindingType
-from textual.keys import _character_to_key, format_key
+from textual.keys import format_key
 
 from nictop.errors import NictopError
+from nictop.tui.textual_private import configured_keys, name_of_character
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -141,7 +142,7 @@ def key_labels(keys: str) -> str:
 
 def shown_key(app: App[Any], name: str) -> str:
     """Label of the first key with an id, as the configuration has it."""
-    return key_label(app._keymap.get(name, KEYS_AND_VARIANTS[name].keys).partition(",")[0])
+    return key_label(configured_keys(app, name, KEYS_AND_VARIANTS[name].keys).partition(",")[0])
 
 
 def checked_keymap(section: Mapping[str, str], path: str) -> dict[str, str]:
@@ -167,7 +168,7 @@ def checked_keymap(section: Mapping[str, str], path: str) -> dict[str, str]:
 
 def _long_name(key: str) -> str:
     """``question_mark`` of ``?``: the name in `Binding.key`."""
-    return _character_to_key(key) if len(key) == 1 else key
+    return name_of_character(key) if len(key) == 1 else key
 
 
 def _bind(

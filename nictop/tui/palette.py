@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from inspect import isawaitable
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from textual import on, work
-from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual import on
+from textual.command import CommandList, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
-from textual.css.query import NoMatches
 from textual.widgets import Input, OptionList
 
 from nictop.model.columns import devices, overview
@@ -44,6 +42,7 @@ from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.traffic.form import TrafficScreen
 from nictop.tui.screens.traffic.results import ResultsScreen
+from nictop.tui.textual_private import PrivatePalette
 from nictop.tui.widgets.base.line_view import PlainScrollBar
 from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
@@ -424,43 +423,23 @@ def _themes(screen: FramedScreen) -> Iterator[PaletteEntry]:
         yield PaletteEntry(f"Theme: {name}", words, partial(opener.use_theme, name))
 
 
-class Palette(WithGlyphs, CommandPalette):
+class Palette(WithGlyphs, PrivatePalette):
     """Keys that move in the list do nothing until it is drawn."""
 
     def __init__(self) -> None:
         super().__init__(placeholder="type words of a command, a view, a host or an interface", id="--command-palette")
-        self._listed_for: str | None = None
-        """What the entries were searched for."""
-        self._is_enter_due = False
-        """Enter was pressed before the search for what is typed had ended."""
 
     def on_mount(self) -> None:
         self.query_one(CommandList).vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]
 
-    def _action_command_list(self, action: str) -> None:
-        try:
-            super()._action_command_list(action)
-        except (KeyError, IndexError):
-            self.log.debug("the list is not drawn yet")
-
     @on(Input.Submitted)
     @on(OptionList.OptionSelected)
     def _ignore_when_closed_or_early(self, event: Input.Submitted | OptionList.OptionSelected) -> None:
-        """A command was chosen already. While the list is still that of an earlier text, `_gather_commands` chooses."""
+        """A command was chosen already. While the list is that of an earlier text, the end of the search chooses."""
         if not self.is_current:
             event.stop()
             event.prevent_default()
-        elif isinstance(event, Input.Submitted) and event.value.strip() != self._listed_for:
-            self._is_enter_due = True
+        elif isinstance(event, Input.Submitted) and event.value.strip() != self.listed_for:
+            self.is_enter_due = True
             event.stop()
             event.prevent_default()
-
-    @work(exclusive=True, group=CommandPalette._GATHER_COMMANDS_GROUP)
-    async def _gather_commands(self, search_value: str) -> None:
-        self._is_enter_due = False
-        with suppress(NoMatches):  # the palette was closed meanwhile
-            await CommandPalette._gather_commands.__wrapped__(self, search_value)  # type: ignore[attr-defined]
-            self._listed_for = search_value
-            if self._is_enter_due and self.is_current:
-                self._is_enter_due = False
-                self._select_or_command()

@@ -94,8 +94,13 @@ def _host_text(snapshot: Snapshot, width: int, nic: str) -> str:
     name = " · ".join((clean(snapshot.host), *recorded))
     if table is None:
         return "\n".join(wrap(f"{name}: {NOT_RECORDED}", width)) + "\n"
-    lines = [*wrap(" · ".join((name, clean(table.nic), *nic_texts(table))), width), ""]
-    lines += users_lines(table)
+    lines = [*wrap(" · ".join((name, clean(table.nic), *nic_texts(table))), width), "", *table_lines(table, width)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def table_lines(table: ConnectionTable, width: int) -> list[str]:
+    """The processes with their share, the connections, and what is not in the table."""
+    lines = users_lines(table)
     columns = fit_columns(COLUMNS, width)
     if table.rows:
         lines.append(" ".join(column.heading for column in columns))
@@ -103,7 +108,7 @@ def _host_text(snapshot: Snapshot, width: int, nic: str) -> str:
         lines.append("")
     for note in (number_text(table), *table.notes):
         lines += wrap(note, width)
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    return lines
 
 
 def users_lines(table: ConnectionTable) -> list[str]:

@@ -7,6 +7,7 @@ as a control sequence.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,12 +23,12 @@ from nictop.model.devices.lldp import neighbours
 from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.facts import Section, clean, fit, is_virtual, platform_text, width, wrap
 from nictop.model.facts.facts import link_facts
-from nictop.model.queues.map import InterruptLoad, QueueMap, queue_map
+from nictop.model.queues.map import InterruptLoad, QueueMap, QueueRow, queue_map
 from nictop.model.rates.cpus import REPORTED_WITHOUT_SPLIT
 from nictop.model.rates.links import Rates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import kernel_text, recorded_text
+from nictop.model.text.words import count_noun, kernel_text, recorded_text
 from nictop.probe.records import (
     CHANNEL_COUNTERS,
     CPU_TIMES,
@@ -142,20 +143,42 @@ def show_text(snapshot: Snapshot, width: int) -> str:
     rows = device_tree(snapshot)
     lines = [
         *wrap(_headline(snapshot), width),
+        *(wrap(state, width) if (state := not_live_text(snapshot)) else ()),
         "",
         *_tree_lines(rows, snapshot, width),
         "",
         *wrap(f"CPU  {cpu_summary(snapshot)}", width),
     ]
-    described = [row for row in rows if row.kind in ("host", "pci", "vf") or _has_facts(row, snapshot)]
-    for row in described:
-        if row.kind != "pci" or not _is_described_by_its_link(row, snapshot):
-            lines += ["", *_fact_lines(row, snapshot, width)]
-    virtual = sum(row.kind == "link" and not _has_facts(row, snapshot) for row in rows)
-    if virtual:
-        links = f"{virtual} virtual interface{'' if virtual == 1 else 's'}"
-        lines += ["", *wrap(f"{links} in the table above; details: --format json", width)]
+    for row in described_rows(rows, snapshot):
+        lines += ["", *_fact_lines(row, snapshot, width)]
+    if virtual := links_in_the_tree_only(rows, snapshot):
+        lines += ["", *wrap(f"{virtual} in the table above; details: --format json", width)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def described_rows(rows: Sequence[Row], snapshot: Snapshot) -> Iterator[Row]:
+    """Rows whose facts are listed: the host, VFs, links of devices, virtual links with facts of their own, and PCI
+    functions without a link (the facts of others are listed with those of the link)."""
+    for row in rows:
+        if row.kind == "pci":
+            is_described = not _is_described_by_its_link(row, snapshot)
+        else:
+            is_described = row.kind in ("host", "vf") or _has_facts(row, snapshot)
+        if is_described:
+            yield row
+
+
+def links_in_the_tree_only(rows: Sequence[Row], snapshot: Snapshot) -> str:
+    """``3 virtual interfaces``: those without facts; "": there are none."""
+    number = sum(row.kind == "link" and not _has_facts(row, snapshot) for row in rows)
+    return count_noun(number, "virtual interface") if number else ""
+
+
+def not_live_text(snapshot: Snapshot) -> str:
+    """``failed: connection refused``: what is shown is not of now; "": it is."""
+    if snapshot.state == "live":
+        return ""
+    return clean(f"{snapshot.state}: {snapshot.message}") if snapshot.message else snapshot.state
 
 
 def _headline(snapshot: Snapshot) -> str:
@@ -234,20 +257,24 @@ def _queue_lines(link: Link, snapshot: Snapshot, room: int) -> list[str]:
     rows = [*(row for row in found.rows if row.in_use or row.interrupts), found.total]
     table = [[column.text(row) for column in columns] for row in rows]
     lines = ["queues", *(f"  {' '.join(cells)}" for cells in ([column.heading for column in columns], *table))]
+    for note in queue_notes(found, rows):
+        lines += [f"  {part}" for part in wrap(note, room - 2)]
+    return lines
+
+
+def queue_notes(found: QueueMap, shown: Sequence[QueueRow]) -> list[str]:
+    """Sentences below the table of queues, of which the rows `shown` are in it."""
     notes = []
-    if any(cell.strip() == NOT_OFFERED for cells in table for cell in cells):
+    if any(column.text(row).strip() == NOT_OFFERED for column in QUEUE_COLUMNS for row in shown):
         notes.append(f"{NOT_OFFERED}: not counted per queue by the driver")
     if any(one.interrupt.shared for one in found.total.loads):
         notes.append("*: serves several queues")
-    if any(row.has_moved for row in rows if row.queue is not None):
+    if any(row.has_moved for row in shown if row.queue is not None):
         notes.append(MOVED_NOTE)
-    if found.busiest_share is not None and len(rows) > 2:
+    if found.busiest_share is not None and sum(row.queue is not None for row in shown) > 1:
         notes.append(busiest_queue_text(found))
     notes += [f"{_interrupt_text(one)}: not a queue interrupt" for one in found.others]
-    notes += [f"{_interrupt_text(one)}: not mapped to a queue" for one in found.unmapped]
-    for note in notes:
-        lines += [f"  {part}" for part in wrap(note, room - 2)]
-    return lines
+    return notes + [f"{_interrupt_text(one)}: not mapped to a queue" for one in found.unmapped]
 
 
 def busiest_queue_text(found: QueueMap) -> str:

@@ -136,16 +136,17 @@ def check_text(
     word of a command is wider, with a final newline. `skipped`: list the skipped checks. `glyphs`: for the marks; the
     caller encodes the other text (`Glyphs.encode`). `paint`: makes the colours."""
     room = layout_width(room)
+    several = len(hosts) + len(unreachable) > 1
     lines = [part for host in hosts for part in wrap(checked_host_text(checked_host(host)), room)]
     lines += [paint("bad", part) for host in unreachable for part in wrap(unreachable_host_text(host), room)]
     for finding in diagnosis.findings:
-        lines += ["", *finding_lines(finding, room, len(hosts) > 1, glyphs, paint)]
+        lines += ["", *finding_lines(finding, room, several, glyphs, paint)]
     unread = [host.host for host in unreachable]
     verdict, tone = (NO_HOST_ANSWERED, "bad")
     if hosts:
         verdict, tone = all_clear(diagnosis, unread=unread, named=False, glyphs=glyphs)
     lines += ["", *(paint(tone, part) for part in wrap(verdict, room))]
-    lines += _skipped_lines(diagnosis, room, len(hosts) > 1) if skipped else _skipped_reasons(diagnosis, room)
+    lines += _skipped_lines(diagnosis, room, several) if skipped else _skipped_reasons(diagnosis, room)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 

@@ -49,7 +49,7 @@ def check_markdown(
 ) -> str:
     """Hosts, the verdict, one section per finding; with a final newline. `skipped`: list the skipped checks. `beside`:
     what is wrong although the checks may find nothing."""
-    several = len(hosts) > 1
+    several = len(hosts) + len(unreachable) > 1
     lines = ["## nictop check", ""]
     lines += [f"- {escape_markdown(checked_host_text(checked_host(host)))}" for host in hosts]
     lines += [f"- {escape_markdown(unreachable_host_text(host))}" for host in unreachable]

@@ -12,24 +12,36 @@ from nictop.model.columns.connections import COLUMNS as CONNECTION_COLUMNS
 from nictop.model.columns.connections import nic_texts, number_text
 from nictop.model.columns.devices import COLUMNS, DeviceRow
 from nictop.model.columns.queues import COLUMNS as QUEUE_COLUMNS
-from nictop.model.columns.queues import MOVED_NOTE, NOT_OFFERED
-from nictop.model.devices.bonds import is_aggregate
 from nictop.model.devices.tree import Row, device_tree, guides
-from nictop.model.facts import Section, is_virtual, state_text
+from nictop.model.facts import Section, state_text
 from nictop.model.facts.facts import link_facts
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.units import UNKNOWN
 from nictop.probe.records import Link
 from nictop.report.facts.connections import host_connections, users_lines
-from nictop.report.facts.host import busiest_queue_text, cpu_summary, show_json
+from nictop.report.facts.host import (
+    cpu_summary,
+    described_rows,
+    links_in_the_tree_only,
+    not_live_text,
+    queue_notes,
+    show_json,
+)
 from nictop.report.findings.check import checked_host, checked_host_text
-from nictop.report.html.elements import LINE_END, Html, details_element, element, join_html, table
+from nictop.report.html.elements import LINE_END, Html, details_element, element, html_lines, join_html, table
 from nictop.rules import HostFacts
 
-TREE_COLUMN_KEYS = ("link", "profile", "driver", "in", "out", "drops", "ip", "mtu")
+TREE_COLUMN_KEYS = (
+    *("link", "profile", "driver", "rx", "tx", "rx_packets", "tx_packets", "drops", "drops_rate", "missed", "errors"),
+    *("ip", "mtu", "master"),
+)
 """Columns of the tree; the other values are among the facts."""
+LOSS_COLUMN_KEYS = ("drops_rate", "missed", "errors")
+"""Left out where all of them are 0."""
 LONG_TEXT_COLUMNS = ("profile", "ip")
 """Columns whose text may be of any length."""
-TREE_COLUMNS = tuple(column for key in TREE_COLUMN_KEYS for column in COLUMNS if column.key == key)
+COLUMNS_BY_KEY = {column.key: column for column in COLUMNS}
+TREE_COLUMNS = tuple(COLUMNS_BY_KEY[key] for key in TREE_COLUMN_KEYS)
 
 
 def host_html(host: HostFacts, number: int, subjects: Set[int | None]) -> Html:
@@ -43,8 +55,11 @@ def host_html(host: HostFacts, number: int, subjects: Set[int | None]) -> Html:
         *_not_live(host),
         _tree(rows, host),
         element("p", f"CPU: {cpu_summary(snapshot)}"),
-        *(_facts(row, host, open_=row.link is not None and row.link.ifindex in subjects) for row in _described(rows)),
-        *_virtual_links(rows),
+        *(
+            _facts(row, host, open_=row.link is not None and row.link.ifindex in subjects)
+            for row in described_rows(rows, snapshot)
+        ),
+        *_virtual_links(rows, snapshot),
         *_connections(snapshot),
         details_element("All data (JSON)", element("pre", Html(_escaped(show_json(snapshot))))),
         id_=f"host-{number}",
@@ -57,18 +72,19 @@ def _escaped(ascii_json: str) -> str:
 
 
 def _not_live(host: HostFacts) -> Iterator[Html]:
-    if host.snapshot.state != "live":
-        yield element("p", f"{host.snapshot.state}: {host.snapshot.message}", class_="warn")
+    if state := not_live_text(host.snapshot):
+        yield element("p", state, class_="warn")
 
 
 def _tree(rows: tuple[Row, ...], host: HostFacts) -> Html:
-    titles = [
-        "device",
-        *(column.title if column.unit != "b/s" else f"{column.title} {column.unit}" for column in TREE_COLUMNS),
-    ]
-    return table(
-        titles, ((_device(row), *(_cell(one, row, host) for one in TREE_COLUMNS)) for row in rows), class_="tree"
-    )
+    columns = [one for one in TREE_COLUMNS if one.key not in LOSS_COLUMN_KEYS or _has_losses(one, rows, host)]
+    titles = ["device", *(column.title for column in columns)]
+    return table(titles, ((_device(row), *(_cell(one, row, host) for one in columns)) for row in rows), class_="tree")
+
+
+def _has_losses(column: Column[DeviceRow], rows: tuple[Row, ...], host: HostFacts) -> bool:
+    texts = {column.cell(DeviceRow(row, host.snapshot))[0].strip() for row in rows}
+    return not texts <= {"", "0", UNKNOWN}
 
 
 def _device(row: Row) -> Html:
@@ -83,25 +99,9 @@ def _cell(column: Column[DeviceRow], row: Row, host: HostFacts) -> Html:
     return element("td", content.strip(), class_=" ".join(classes))
 
 
-def _described(rows: tuple[Row, ...]) -> Iterator[Row]:
-    """Rows whose facts are listed: the host, VFs, netdevs of devices, and PCI functions without a netdev (the facts of
-    others are listed with those of the netdev)."""
-    carried = {row.link.pci_address for row in rows if row.link is not None}
-    for row in rows:
-        if row.kind == "link":
-            has_facts = row.link is not None and (not is_virtual(row.link) or is_aggregate(row.link))
-        else:
-            has_facts = row.kind in ("host", "vf") or (row.pci is not None and row.pci.address not in carried)
-        if has_facts:
-            yield row
-
-
-def _virtual_links(rows: tuple[Row, ...]) -> Iterator[Html]:
-    links = [row.link for row in rows if row.link is not None]
-    number = sum(1 for link in links if is_virtual(link) and not is_aggregate(link))
-    if number:
-        text = f"{number} virtual interface{'' if number == 1 else 's'}"
-        yield element("p", f"{text} in the table above; details are in the JSON data below.", class_="dim")
+def _virtual_links(rows: tuple[Row, ...], snapshot: Snapshot) -> Iterator[Html]:
+    if links := links_in_the_tree_only(rows, snapshot):
+        yield element("p", f"{links} in the table above; details are in the JSON data below.", class_="dim")
 
 
 def _connections(snapshot: Snapshot) -> Iterator[Html]:
@@ -113,7 +113,7 @@ def _connections(snapshot: Snapshot) -> Iterator[Html]:
     yield element("p", " · ".join((*nic_texts(found), number_text(found), *found.notes)), class_="dim")
     lines = users_lines(found)
     if lines:
-        yield element("pre", "\n".join(lines).rstrip())
+        yield element("pre", html_lines(lines[:-1]))
     if found.rows:
         cells = [[column.cell(row)[0].strip() for column in CONNECTION_COLUMNS] for row in found.rows]
         yield table([column.title for column in CONNECTION_COLUMNS], cells)
@@ -148,17 +148,6 @@ def _queues(link: Link, host: HostFacts) -> Iterator[Html]:
     used = [number for number, column in enumerate(zip(*cells, strict=True)) if any(column)]
     yield element("h4", "Queues")
     yield table((QUEUE_COLUMNS[number].title for number in used), ([row[number] for number in used] for row in cells))
-    notes = [f"interrupt {one.interrupt.number} ({one.interrupt.name}): not a queue interrupt" for one in found.others]
-    notes += [
-        f"interrupt {one.interrupt.number} ({one.interrupt.name}): not mapped to a queue" for one in found.unmapped
-    ]
-    if found.busiest_share is not None and len(found.rows) > 1:
-        notes.append(busiest_queue_text(found))
-    if any(NOT_OFFERED in row for row in cells):
-        notes.append(f"{NOT_OFFERED}: not counted per queue by the driver")
-    if any(one.interrupt.shared for one in found.total.loads):
-        notes.append("*: serves several queues")
-    if any(row.has_moved for row in shown if row.queue is not None):
-        notes.append(MOVED_NOTE)
+    notes = queue_notes(found, shown)
     if notes:
         yield element("ul", *(element("li", note) for note in notes), class_="dim")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nictop import __version__
-from nictop.report.findings.check import unreachable_host_text
+from nictop.report.findings.check import NO_HOST_ANSWERED, unreachable_host_text
 from nictop.report.html.elements import LINE_END, Html, element, join_html
 from nictop.report.html.findings import findings_html
 from nictop.report.html.hosts import host_html
@@ -50,6 +50,8 @@ def _body(report: Report) -> Iterator[Html]:
         hosts = len(report.hosts) + len(report.unreachable)
         unread = [one.host for one in report.unreachable]
         yield findings_html(report.diagnosis, hosts, unread, beside=tests_verdict(tests))
+    elif report.unreachable:
+        yield element("p", NO_HOST_ANSWERED, class_="verdict bad")
     for number, facts in enumerate(report.hosts, 1):
         about = {one.ifindex for one in report.diagnosis.findings if one.host == facts.name}
         yield host_html(facts, number, about)

@@ -14,9 +14,16 @@ from nictop.report.html.elements import Html, details_element, element, join_htm
 from nictop.report.html.findings import command_block, finding_html
 from nictop.report.html.latency_charts import latency_charts
 from nictop.report.page import ReportedExperiment
-from nictop.report.runs.comparison import NO_VERDICT, figure_rows
+from nictop.report.runs.comparison import NO_VERDICT, figure_rows, refusal_reasons
 from nictop.report.runs.limits import LIMIT_TITLES, bottleneck_headline, limit_cells
-from nictop.report.runs.points import SetUpPoint, column_titles, experiment_summary, point_cells, set_up_points
+from nictop.report.runs.points import (
+    SetUpPoint,
+    column_titles,
+    cost_note,
+    experiment_summary,
+    point_cells,
+    set_up_points,
+)
 from nictop.report.runs.sentences import KIND_LABELS, endpoints_text, plan_text, result_sentences
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.results.result import Result
@@ -126,6 +133,7 @@ def _points(runs: Sequence[StoredRun]) -> Iterator[Html]:
     title = f"{measure.title} by {runs[0].variable}" if runs[0].variable else measure.title
     yield bar_chart(bars, title, _ceiling(runs) if measure.name == "goodput" else None)
     yield table(column_titles(found, runs[0].variable), map(point_cells, found), numbers_from=1)
+    yield element("p", cost_note(found), class_="dim")
 
 
 def _bar_text(point: SetUpPoint) -> str:
@@ -141,10 +149,14 @@ def _ceiling(runs: Sequence[StoredRun]) -> float | None:
 
 
 def _comparison(comparison: Comparison, experiment: ReportedExperiment) -> Iterator[Html]:
-    sentences = comparison.refusals or (comparison.sentence,)
-    verdict = f"{UNICODE.warning} {NO_VERDICT}" if comparison.verdict == "refused" else comparison.verdict
-    yield element("p", verdict, class_="verdict")
-    yield element("ul", *(element("li", sentence) for sentence in sentences))
+    reasons = refusal_reasons(comparison)
+    if reasons:
+        if known := comparison.known_text:
+            yield element("p", known)
+        yield element("p", f"{UNICODE.warning} {NO_VERDICT}", class_="verdict")
+        yield element("ul", *(element("li", reason) for reason in reasons))
+    else:
+        yield element("p", comparison.sentence, class_="verdict")
     yield element("p", "A: ", element("bdi", experiment.names[0]), " · B: ", element("bdi", experiment.names[1]))
     rows = figure_rows(comparison)
     if len(rows) > 1:

@@ -84,6 +84,9 @@ def _run_lines(result: Result) -> Iterator[str]:
         yield from ("", *_table([LIMIT_TITLES, *limit_cells(result.limits)]))
     if result.transactions is not None and (bars := histogram_lines(result.transactions.latency, HISTOGRAM_CELLS)):
         yield from ("", "Histogram: latency from, transactions", "", *fenced_block(bars))
+    if result.facts:
+        rows = [("what", "value"), *result.facts.items()]
+        yield from ("", "<details><summary>Set-up of the run</summary>", "", *_table(rows), "", "</details>")
     for finding in result.path_test.report.findings if result.path_test is not None else ():
         yield ""
         yield from finding_markdown(finding, True)

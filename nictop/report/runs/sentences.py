@@ -386,13 +386,23 @@ def cost_text(load: HostLoad) -> str:
     split = ", ".join(f"{name} {units.significant(share)}" for name, share in parts if share >= units.MIN_TWO_DECIMALS)
     text += f" ({split})" if split else ""
     text += f"; hottest CPU {busy.hottest}: average {units.percentage(busy.hottest_busy)}"
-    text += (
-        f", softirq {units.percentage(busy.hottest_softirq)}" if busy.hottest_softirq >= units.MIN_TWO_DECIMALS else ""
-    )
+    text += f", {softirq}" if (softirq := hottest_softirq_text(load)) else ""
     text += "".join(f"; {one}" for one in machine_texts(load))
-    if load.ring_drops:
-        text += f"; {count_noun(load.ring_drops, 'packet')} dropped by the NIC"
+    text += f"; {drops}" if (drops := ring_drops_text(load)) else ""
     return text
+
+
+def hottest_softirq_text(load: HostLoad) -> str:
+    """``softirq 40 %``: of the hottest CPU; "": too little to name."""
+    busy = load.busy
+    if busy is None or busy.hottest_softirq < units.MIN_TWO_DECIMALS:
+        return ""
+    return f"softirq {units.percentage(busy.hottest_softirq)}"
+
+
+def ring_drops_text(load: HostLoad) -> str:
+    """``12 packets dropped by the NIC``; "": none."""
+    return f"{count_noun(load.ring_drops, 'packet')} dropped by the NIC" if load.ring_drops else ""
 
 
 def machine_texts(load: HostLoad) -> Iterator[str]:

@@ -34,9 +34,11 @@ from nictop.report.runs.sentences import (
     endpoints_text,
     host_role_text,
     hosts_text,
+    hottest_softirq_text,
     machine_texts,
     plan_text,
     result_sentences,
+    ring_drops_text,
 )
 from nictop.report.text_table import aligned_table, labelled_lines, layout_width, max_line_width
 from nictop.rules.fixes.commands import stored_line
@@ -113,9 +115,18 @@ def _cost_lines(hosts: Sequence[HostLoad], room: int) -> Sequence[str]:
     for omitted in ((), ("user", "system")):
         table = aligned_table(_cost_table(known, without=omitted))
         if max_line_width(table) <= room:
-            machines = [f"{clean(load.host)}: {text}" for load in known for text in machine_texts(load)]
-            return [*table, *(line for text in machines for line in labelled("", text, room))]
+            more = [f"{clean(load.host)}: {text}" for load in known for text in _texts_below_the_table(load)]
+            return [*table, *(line for text in more for line in labelled("", text, room))]
     return [part for load in known for part in labelled(f"CPU {load.role}", cost_text(load), room)]
+
+
+def _texts_below_the_table(load: HostLoad) -> Iterator[str]:
+    """What has no column."""
+    if softirq := hottest_softirq_text(load):
+        yield f"of the hottest CPU {softirq}"
+    yield from machine_texts(load)
+    if drops := ring_drops_text(load):
+        yield drops
 
 
 def _cost_table(hosts: Sequence[HostLoad], without: Sequence[str]) -> Sequence[tuple[str, ...]]:

@@ -27,6 +27,7 @@ from nictop.model.facts import wrap
 from nictop.model.text.words import LINK_DOWN, LINK_UP, NO_CARRIER
 from nictop.tui.filter_help import FILTER_TITLE
 from nictop.tui.keys import HELP_KEYS, KEY_GROUPS, KEYS, KEYS_AND_VARIANTS, TABS, TIMELINE_KEYS, key_labels
+from nictop.tui.textual_private import configured_keys
 from nictop.tui.widgets.base.dialog_frame import PopUp, box_keys
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
@@ -82,7 +83,7 @@ class DrawnHelp(NamedTuple):
 
 def topics(screen: Screen[object]) -> list[Topic]:
     """Those of `screen` first."""
-    labels = {name: key_labels(screen.app._keymap.get(name, key.keys)) for name, key in KEYS_AND_VARIANTS.items()}
+    labels = {name: key_labels(configured_keys(screen.app, name, key.keys)) for name, key in KEYS_AND_VARIANTS.items()}
     by_id = _actions_by_key(screen)
     groups = {title: _keys_topic(title, ids, labels, by_id) for title, ids in KEY_GROUPS.items()}
     found = [groups.pop(title) for title in OWN_GROUPS]

@@ -20,6 +20,7 @@ from textual.message import Message
 from nictop.model.facts import clean, fit, width
 from nictop.model.text.terminal import fit_end
 from nictop.tui.keys import FORM_KEYS
+from nictop.tui.textual_private import own_bindings
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 
@@ -161,14 +162,14 @@ class Form(ChoiceView):
         """A character that is typed is not a key command."""
         return self.types and character is not None and character.isprintable()
 
-    async def _on_key(self, event: events.Key) -> None:
+    async def on_key(self, event: events.Key) -> None:
         if self.types and event.is_printable and event.character is not None:
             event.stop()
             event.prevent_default()
             self._type(event.character)
             return
         # at once, not when the key has come back to the app: what was typed ahead comes next, and belongs there
-        for binding in self._bindings.key_to_bindings.get(event.key, ()):
+        for binding in own_bindings(self, event.key):
             event.stop()
             event.prevent_default()
             await self.run_action(binding.action)

@@ -20,6 +20,7 @@ from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 
 from nictop.model.text.terminal import fit, width
+from nictop.tui.textual_private import attach_node, update_scroll_bars
 from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
 Span = tuple[str, str]
@@ -177,7 +178,7 @@ class LineView(WithGlyphs, ScrollView):
 
     def _fit_virtual_size(self) -> None:
         self.virtual_size = Size(self.scrollable_content_region.width, self._count + self._header_height)
-        self._scroll_update(self.virtual_size)  # Textual looks at its scroll bar only when the view has another size
+        update_scroll_bars(self, self.virtual_size)
 
     def _refresh_line(self, index: int) -> None:
         y = index + self._header_height - self.scroll_offset.y
@@ -260,7 +261,7 @@ class LineView(WithGlyphs, ScrollView):
         if name not in STYLES and name not in LINE_STYLES:
             raise KeyError(name)
         node = DOMNode(classes=f"line--{name}")
-        node._attach(self)
+        attach_node(node, self)
         self.app.stylesheet.apply(node)
         style = node.rich_style
         if name in LINE_STYLES:

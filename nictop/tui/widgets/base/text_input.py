@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from rich.text import Text
-from textual.widgets import Input
 
+from nictop.tui.textual_private import PrivateInput
 from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
 MASK = "*"
 
 
-class TextInput(WithGlyphs, Input):
+class TextInput(WithGlyphs, PrivateInput):
     """Textual's `Input` on one row."""
 
     def __init__(
@@ -19,8 +19,7 @@ class TextInput(WithGlyphs, Input):
         super().__init__(value, placeholder=placeholder, password=password, compact=True, id=id)
         self.cursor_blink = False
 
-    @property
-    def _value(self) -> Text:
+    def drawn_value(self) -> Text:
         if self.password and self.glyphs.is_ascii:
             return Text(MASK * len(self.value), no_wrap=True, overflow="ignore", end="")
-        return super()._value
+        return super().drawn_value()
