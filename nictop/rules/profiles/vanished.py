@@ -45,8 +45,8 @@ def profile_has_lost_its_nic(host: HostFacts) -> Outcomes:
     The addresses and routes of the profile are gone with it.
 
     nictop reads from NetworkManager: a profile for Ethernet or InfiniBand that connects automatically, that is bound to
-    a name or MAC address that no NIC has, and that was last active after the boot. Info: a USB NIC, or a network function of
-    this host is reserved for guests (vfio-pci), so that the NIC may be in one.
+    a name or MAC address that no NIC has, and that was last active after the boot. Info: a USB NIC, or a network
+    function of this host is reserved for guests (vfio-pci), so that the NIC may be in one.
 
     Not reported: profiles that were last active before the last boot, and hosts with a NIC that no profile matches, for
     which other checks name the profile.
