@@ -419,7 +419,7 @@ async def test_the_hosts_screen_says_how_each_host_is_and_what_to_do() -> None:
         await screen.press("down")
         assert "dnf install python3" in facts(screen)
         await screen.press("enter")
-        assert "[✖ vm2 failed]" in hosts_line(screen)
+        assert "[✖ vm2 failed: no python3 there]" in hosts_line(screen)
 
 
 async def test_a_host_is_added_while_others_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
