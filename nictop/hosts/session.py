@@ -15,11 +15,13 @@ from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
+from nictop.hosts.brief_reason import brief_reason
 from nictop.hosts.specification import LOCAL, RECORDED, Host
 from nictop.hosts.start import StartSteps
 from nictop.model.history import History
 from nictop.model.snapshot import BEFORE_CHANGE, Snapshot, advance, has_platform, watchable_links, with_state
 from nictop.model.text import units
+from nictop.model.text.terminal import fit, width
 from nictop.model.time_axis import LocalClock
 from nictop.model.window import RatesWindow
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
@@ -37,6 +39,11 @@ HISTORY_LENGTH = 600
 
 SILENT_AFTER_SECONDS = 3.0
 """A live host is silent when it has sent nothing for two intervals and these seconds."""
+
+MAX_BRIEF_CELLS = 42
+"""Of the longest `HostSession.brief_text`."""
+MIN_REASON_CELLS = 6
+"""Of the reason in it."""
 
 BEFORE_CHANGE_NOTICE = f"interfaces and findings were {BEFORE_CHANGE}; they are being read again"
 
@@ -267,6 +274,31 @@ class HostSession:
             return "connecting"
         doing = self.start.active_text(now) if status in ("connecting", "live") else ""
         return doing or status
+
+    @property
+    def has_failed(self) -> bool:
+        """It is not reached, and the newest attempt that has ended says why."""
+        return self.snapshot.state == "failed" or bool(self.reason)
+
+    def brief_text(self, now: float, interval: float, cells: int = MAX_BRIEF_CELLS) -> str:
+        """`status_text` with the reason in a few words: ``refused, retry in 4 s``, ``refused; attempt 2, 3 s``,
+        ``failed: permission denied``. Where it is wider than `cells`, the reason is cut, and the seconds are not."""
+        reason, rest = brief_reason(self.reason), self._after_reason(now, interval)
+        if not reason:
+            return self.status_text(now, interval)
+        if self.snapshot.state == "failed":
+            return f"failed: {reason}"
+        room = max(MIN_REASON_CELLS, cells - width(rest))
+        return fit(reason, min(width(reason), room)) + rest
+
+    def _after_reason(self, now: float, interval: float) -> str:
+        """What follows: when it is tried again, or for how long it has been."""
+        if self.retry_at is not None:
+            return f", retry in {units.whole_seconds(max(0.0, self.retry_at - now))}"
+        step = self.start.active(now)
+        if step is None:
+            return f"; {self.status_text(now, interval)}"
+        return f"; attempt {self.start.attempt}, {int(step.seconds or 0.0)} s"
 
     def age_text(self, now: float, interval: float) -> str:
         """``no data for 12 s`` if it is not live and `status_text` does not say it; "" if nothing was received."""

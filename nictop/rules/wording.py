@@ -60,6 +60,13 @@ CONTINUATION_INDENT = "  "
 LINE_CONTINUATION = " \\"
 """At the end of a line of a command that continues in the next line."""
 
+WORD_CONTINUATION = "\\"
+"""The same within a word."""
+QUOTE, SPECIAL = "'", frozenset("'\"\\`$ ")
+"""That of a shell, and characters within which a word is not broken."""
+MIN_MARKED_CELLS = 10
+"""Of a line whose word is broken so."""
+
 POWERSHELL_LINE_CONTINUATION = " `"
 
 
@@ -125,17 +132,19 @@ def severity_counts_text(findings: Iterable[Finding]) -> str:
 
 
 def checks_text(diagnosis: Diagnosis, unread: Sequence[str] = (), *, brief: bool = False) -> str:
-    """``98 checks``, ``95 of 98 checks ran, 3 skipped``; ``vm2: 95 of 98 checks ran, 3 skipped`` where other hosts,
-    `unread`, are not checked; ``95 of 98 checks ran, 3 skipped on vm2`` where all of them ran on other hosts. `brief`:
-    ``3 of 5 hosts`` in place of names."""
+    """``98 of 98 checks ran``, ``95 of 98 checks ran, 3 skipped``; ``vm2: 95 of 98 checks ran, 3 skipped`` where other
+    hosts, `unread`, are not checked; ``95 of 98 checks ran, 3 skipped on vm2`` where all of them ran on other hosts.
+    `brief`: ``3 of 5 hosts`` in place of names."""
     number, skipped = len(RULES), len({one.rule for one in diagnosis.skipped})
-    known = len(diagnosis.hosts)
-    names = f"{known} of {known + len(unread)} hosts" if brief else _names(diagnosis.hosts)
-    whose = f"{names}: " if unread and diagnosis.hosts else ""
+    ran = f"{number - skipped} of {number} checks ran"
+    if unread and diagnosis.hosts:
+        known = len(diagnosis.hosts)
+        names = f"{known} of {known + len(unread)} hosts" if brief else _names(diagnosis.hosts)
+        ran = f"{names}: {ran}"
     if not skipped:
-        return f"{whose}{number} checks"
+        return ran
     where = "" if brief else _skipped_where(diagnosis)
-    return f"{whose}{number - skipped} of {number} checks ran, {skipped} skipped{where}"
+    return f"{ran}, {skipped} skipped{where}"
 
 
 def _skipped_where(diagnosis: Diagnosis) -> str:
@@ -257,7 +266,8 @@ def command_lines(
 ) -> tuple[str, ...]:
     r"""A step of a fix as cleaned lines of at most `cells` cells, broken between its words; each but the last ends with
     `` \`` (in PowerShell with a backquote), so that the lines can be copied as the command. A word that is wider than a
-    line is not indented, and cut if necessary, or (not `cut`) left to the terminal, which wraps it without a line end.
+    line is not indented, and broken by `_parts_of_word` if necessary, or (not `cut`) left to the terminal, which wraps
+    it without a line end.
     `shown`: converts a word to the text to draw."""
     continued = POWERSHELL_LINE_CONTINUATION if where == "hyperv" else LINE_CONTINUATION
     words = [shown(word) for word in step.words] or [""]
@@ -271,4 +281,30 @@ def command_lines(
             lines.append(line + continued)
             fits = width(CONTINUATION_INDENT + piece + continued) <= cells
             line = CONTINUATION_INDENT + piece if fits else piece
-    return tuple(part for one in (*lines, line) for part in (cut_word(one, max(2, cells)) if cut else (one,)))
+    if not cut:
+        return (*lines, line)
+    return tuple(part for one in (*lines, line) for part in _parts_of_line(one, cells, continued))
+
+
+def _parts_of_line(line: str, cells: int, continued: str) -> Sequence[str]:
+    """The line; of a single word that is wider, the parts of that."""
+    if width(line) <= cells:
+        return (line,)
+    if continued != LINE_CONTINUATION or cells < MIN_MARKED_CELLS:  # PowerShell has no mark within a word
+        return cut_word(line, max(2, cells))
+    end = continued if line.endswith(continued) else ""
+    *parts, last = _parts_of_word(line[: len(line) - len(end)], cells - width(end))
+    return (*parts, last + end)
+
+
+def _parts_of_word(word: str, cells: int) -> Sequence[str]:
+    """Parts that a shell reads as the same word: a backslash at the end of a line joins it with the next one, and a
+    quotation is ended before it and begun again behind it. Where quoting is mixed, they are only cut."""
+    quoted = word[1:-1]
+    if word[:1] == word[-1:] == QUOTE and QUOTE not in quoted:
+        parts = [f"{QUOTE}{part}{QUOTE}" for part in cut_word(quoted, max(2, cells - 3))]
+    elif SPECIAL.isdisjoint(word):
+        parts = cut_word(word, cells - 1)
+    else:
+        return cut_word(word, cells)
+    return [*(part + WORD_CONTINUATION for part in parts[:-1]), parts[-1]]

@@ -213,6 +213,8 @@ class NictopApp(PrivateApp):
         mode = "live" if tab in LIVE_TABS else tab
         if tab in ("queues", "cpus") and self.current_mode == "traffic":
             self._choose_nic_of_test()
+        if mode == "live":  # before it is in sight: no frame has the part that was shown there
+            self._live_screen.show_tab(tab)
         if mode != self.current_mode:
             await self.switch_mode(mode)
             if isinstance(self.screen, FramedScreen):
@@ -220,9 +222,7 @@ class NictopApp(PrivateApp):
         elif mode != "live" and not (mode == "traffic" and self.nictop.traffic.running):
             while len(self.screen_stack) > 1:
                 await self.pop_screen()
-        if mode == "live":
-            self._live_screen.show_tab(tab)
-        elif mode == "traffic":
+        if mode == "traffic":
             await self._show_run()
 
     async def action_show_form(self) -> None:

@@ -66,7 +66,12 @@ TEXT_CELLS = 44
 """Of an entry, before what is said about it."""
 PALETTE_MARGIN_CELLS = 5
 """Of the list: its padding and the scroll bar."""
-AREA_ALIASES = {"Interface": "nic", "View: Devices": "nics interfaces", "View: Results": "saved tests"}
+AREA_ALIASES = {
+    "Interface": "nic",
+    "View: Devices": "nics interfaces",
+    "View: Results": "saved tests",
+    "Change:": "rollback",
+}
 """Beginning of an entry → other words by which it is found."""
 
 
@@ -237,6 +242,33 @@ WITHOUT_TEST = (
         "traffic",
     ),
 )
+
+
+def _undo_change(screen: FramedScreen) -> None:
+    """Unless it was kept, or has ended, while the palette was open; the dialog says what comes of it."""
+    progress = screen.nictop.changes.progress
+    if progress is not None and (progress.is_applied or progress.stage == "applying"):
+        screen.nictop.changes.undo()
+    screen.opener.open_change()
+
+
+def _show_kept_changes(screen: FramedScreen) -> None:
+    host = screen.nictop.hosts.chosen
+    text = f"nictop logs each change with the commands that undo it. In a shell: nictop changes {host}"
+    screen.nictop.notify(text, "Undo a kept change")
+
+
+OPEN_CHANGE = GeneralCommand(
+    "Change: Open the change",
+    "fix",
+    "its commands and state; keep it or undo it there",
+    lambda screen: screen.opener.open_change(),
+    pane="on Devices, Queues, Findings",
+)
+UNDO_CHANGE = GeneralCommand(
+    "Change: Undo it now (roll back)", "", "the change that is not confirmed yet", _undo_change
+)
+UNDO_KEPT = GeneralCommand("Change: Undo a kept change", "", "where its commands are", _show_kept_changes)
 PROGRAM = (
     GeneralCommand("Program: Show help", "help", "help of this screen", lambda screen: screen.app.action_help()),
     GeneralCommand("Program: Quit", "quit", "", lambda screen: screen.app.action_quit()),
@@ -253,9 +285,20 @@ def general_commands(nictop: Nictop) -> Iterator[GeneralCommand]:
     else:
         yield from LIVE
         yield STOP_RECORDING if nictop.recording.running else START_RECORDING
+        yield from _change_commands(nictop)
         if not nictop.traffic.running:
             yield from WITHOUT_TEST
     yield from PROGRAM
+
+
+def _change_commands(nictop: Nictop) -> Iterator[GeneralCommand]:
+    """What can be done about the change of a host now."""
+    progress = nictop.changes.progress
+    if progress is not None:
+        yield OPEN_CHANGE
+        if progress.is_applied or progress.stage == "applying":
+            yield UNDO_CHANGE
+    yield UNDO_KEPT
 
 
 class PaletteEntry(NamedTuple):

@@ -77,8 +77,26 @@ def test_powershell_lines_continue_with_a_backtick() -> None:
 
 
 def test_a_word_wider_than_a_line_is_split() -> None:
-    assert command_lines(command("x" * 25), 10) == ("x" * 10, "x" * 10, "x" * 5)
+    assert command_lines(command("x" * 25), 10) == ("x" * 9 + "\\", "x" * 9 + "\\", "x" * 7)
     assert command_lines(command("x" * 25), 10, cut=False) == ("x" * 25,)
+
+
+@pytest.mark.parametrize("cells", [20, 33, 58, 76])
+@pytest.mark.parametrize(
+    "word",
+    [
+        'ACTION=="add", SUBSYSTEM=="net", ATTR{address}=="02:00:00:00:00:01", NAME="ens224", RUN+="/usr/sbin/tool -K"',
+        "/sys/devices/pci0000:00/0000:00:15.0/0000:03:00.0/net/ens192/queues/rx-0/rps_flow_cnt/and/more",
+    ],
+)
+def test_a_word_wider_than_a_line_is_the_same_word_for_a_shell(word: str, cells: int) -> None:
+    """It is broken behind blanks if it has some, and each end of a line is marked."""
+    lines = command_lines(command("echo", word, "last"), cells)
+    assert all(width(line) <= cells for line in lines)
+    assert as_the_shell_reads("\n".join(lines)) == ["echo", word, "last"]
+    assert all(line.endswith("\\") for line in lines[:-1])
+    if " " in word and cells > 40:
+        assert all(line.endswith((" '\\", " \\")) for line in lines[:-1]), lines
 
 
 def test_control_characters_are_removed() -> None:
@@ -95,7 +113,7 @@ def test_counts() -> None:
 def test_a_rule_skipped_for_two_links_counts_once() -> None:
     skipped = tuple(Skipped("a_rule", "guest", subject, "needs root") for subject in ("ens1", "ens2"))
     assert checks_text(Diagnosis((), skipped)) == f"{len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped"
-    assert checks_text(Diagnosis((), ())) == f"{len(RULES)} checks"
+    assert checks_text(Diagnosis((), ())) == f"{len(RULES)} of {len(RULES)} checks ran"
 
 
 def test_the_number_of_checks_names_the_hosts_it_is_about() -> None:

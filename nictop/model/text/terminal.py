@@ -134,7 +134,7 @@ def _end_of(text: str, cells: int) -> str:
 
 
 SEPARATORS = ":-,;=_"
-"""In long words: addresses, UUIDs, lists; a slash is another one."""
+"""In long words: addresses, UUIDs, lists; a slash is another one, and a blank in a quoted word is better than any."""
 
 
 @lru_cache(maxsize=1024)  # the same facts are shown in every update
@@ -170,7 +170,10 @@ def cut_word(word: str, cells: int) -> list[str]:
 
 
 def _break_index(text: str) -> int:
-    """Where to break a part of a word that is one character too long: before its last slash, or behind its last other
-    separator; without one, before its last character."""
+    """Where to break a part of a word that is one character too long: behind its last blank; without one, before its
+    last slash, or behind its last other separator; without one, before its last character."""
+    blank = text.rfind(" ", 0, -1) + 1
+    if blank:
+        return blank
     behind = max(text.rfind(one, 0, -1) for one in SEPARATORS) + 1
     return max(behind, text.rfind("/")) or len(text) - 1

@@ -72,7 +72,7 @@ def _state_finding(host: HostFacts, port: Link, state: BridgePort, bridge: Link)
             evidence=tuple(evidence),
             why="A port with BPDU guard is disabled when it receives a BPDU, which another bridge sent."
             if state.guard
-            else "The state was set by a command or a daemon (mstpd), and nothing will change it.",
+            else "The state was set by a command or a daemon (mstpd), and the kernel does not change it by itself.",
             fixes=(_forward_again(port, state, bridge),),
         )
     else:

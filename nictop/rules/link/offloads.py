@@ -91,7 +91,8 @@ def offloads_are_off(host: HostFacts) -> Outcomes:
                 *([busy] if busy is not None else ()),
             ),
             why="The kernel then processes each packet separately, which costs CPU time at high rates. This driver "
-            "normally turns them on: a capture tool or somebody turned them off. If it was a workaround, leave it.",
+            "normally turns them on. Possible: a capture tool or somebody turned them off. If it was a "
+            "workaround, leave it.",
             fixes=ethtool_fixes(host, link, ["-K", *values]),
         )
 

@@ -130,7 +130,7 @@ def _title(resets: Resets) -> str:
     logged = resets.logged.count() if resets.logged is not None else None
     if logged is not None and logged.number > resets.total:
         return f"reset {logged} times in 24 h by its driver"
-    return f"reset {resets.total} times since boot by its driver"
+    return f"reset {resets.total} times by its driver since that was loaded"
 
 
 def _starved_evidence(host: HostFacts, resets: Resets) -> tuple[Evidence, ...]:

@@ -225,7 +225,9 @@ def part_of_the_traffic_is_synthetic(host: HostFacts) -> Outcomes:
                 ),
                 Evidence("VF", units.bits_per_second(8 * accelerated.rate), f"ethtool -S {link.name}: vf_rx, vf_tx"),
                 Evidence(
-                    "synthetic path since boot", units.percentage(synthetic.total / whole), f"ethtool -S {link.name}"
+                    "synthetic path since its driver was loaded",
+                    units.percentage(synthetic.total / whole),
+                    f"ethtool -S {link.name}",
                 ),
             ),
             why="These packets pass through the host's virtual switch and need more CPU time on both sides.",

@@ -104,7 +104,7 @@ def _conflict_evidence(profile: Profile, active: Profile) -> Evidence:
 def _last_active(timestamp: int) -> str:
     """``last active 2026-05-01 10:00 UTC``; `timestamp`: seconds since the epoch, 0: never."""
     if not timestamp:
-        return "never active"
+        return "no activation recorded"
     try:
         moment = datetime(1970, 1, 1) + timedelta(seconds=timestamp)
     except OverflowError:  # what a host sends

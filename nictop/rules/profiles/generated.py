@@ -208,7 +208,7 @@ def profile_still_called_wired_connection(host: HostFacts) -> Outcomes:
             "info",
             host,
             link,
-            f"{'temporary' if temporary else 'saved'} profile is still named {quoted_name(profile.id)}",
+            f"{'temporary' if temporary else 'saved'} profile has a generated name: {quoted_name(profile.id)}",
             evidence=(*profile_evidence(profile), address_evidence(link)),
             why=f"{_nmcli_effect(host, link)} The name does not show which NIC the profile is for."
             f"{TEMPORARY if temporary else ''}",

@@ -6,6 +6,7 @@ import re
 
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.managers.profile_match import ETHERNET, INFINIBAND
+from nictop.model.text.units import duration
 from nictop.probe.records import Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, echo
@@ -38,14 +39,14 @@ MIN_WALL = 1e9
     uses=("pci.driver", "pci.virtio_driver"),
 )
 def profile_has_lost_its_nic(host: HostFacts) -> Outcomes:
-    """A profile was active since the last boot, and its interface does not exist any more.
+    """A profile was last active after the last boot, and its interface does not exist now.
 
     The NIC was unplugged or removed, its driver was unbound, it failed, or it was moved into a container or a guest.
     The addresses and routes of the profile are gone with it.
 
     nictop reads from NetworkManager: a profile for Ethernet or InfiniBand that connects automatically, that is bound to
-    a name or MAC address that no NIC has, and that was active since boot. Info: a USB NIC, or a network function of
-    this host is reserved for guests (vfio-pci), so that the NIC may be in one.
+    a name or MAC address that no NIC has, and that was last active after the boot. Info: a USB NIC, or a network
+    function of this host is reserved for guests (vfio-pci), so that the NIC may be in one.
 
     Not reported: profiles that were last active before the last boot, and hosts with a NIC that no profile matches, for
     which other checks name the profile.
@@ -76,6 +77,12 @@ def _is_usb_name(name: str) -> bool:
     return name.startswith(USB_PREFIXES) or (name.startswith("en") and USB_PORT.search(name) is not None)
 
 
+def _last_active(host: HostFacts, profile: Profile) -> str:
+    """``12 min before this reading``; NetworkManager notes when a profile is activated, and at times while it is."""
+    seconds = host.inventory.wall - profile.timestamp
+    return f"{duration(seconds)} before this reading" if seconds > 0 else "at this reading"
+
+
 def _lost(host: HostFacts, profile: Profile, missing: str) -> Finding:
     reserved = [one.address for one in host.snapshot.pci if one.driver in PASSTHROUGH_DRIVERS]
     unbound = [one.address for one in host.snapshot.pci if lacks_driver(host, one)]
@@ -86,10 +93,11 @@ def _lost(host: HostFacts, profile: Profile, missing: str) -> Finding:
         "info" if reserved or _is_usb_name(binding) else "warning",
         host,
         profile.id,
-        f"its interface is gone: {binding} was in use since boot",
+        f"its interface is gone: {binding}",
         evidence=(
             *profile_evidence(profile),
             Evidence("NIC", missing, "ip link"),
+            Evidence("last active", _last_active(host, profile), "nmcli con show: connection.timestamp"),
             *((Evidence("addresses", addresses, f"profile {quoted_name(profile.id)}"),) if addresses else ()),
             *((Evidence("NIC without a driver", ", ".join(unbound[:4]), "lspci -k"),) if unbound else ()),
             *((Evidence("reserved for guests", ", ".join(reserved[:4]), "lspci -k"),) if reserved else ()),

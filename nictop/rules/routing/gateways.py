@@ -245,7 +245,7 @@ def gateway_is_outside_its_subnets(host: HostFacts) -> Outcomes:
                 *_subnet_evidence(gateway.link),
                 Evidence(
                     "neighbour",
-                    age_text(entry) if entry is not None else "never asked for",
+                    age_text(entry) if entry is not None else "no entry",
                     f"ip neigh show dev {gateway.link.name}",
                 ),
             ),

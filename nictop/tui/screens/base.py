@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from textual.screen import ModalScreen
 
-from nictop.tui.widgets.base.while_open import WhileOpen
+from nictop.tui.widgets.base.whole_frames import WholeFrames
 
 if TYPE_CHECKING:
     from nictop.changes.actions import Actions
@@ -56,7 +56,7 @@ class Opener(Protocol):
         """The view Devices of a host, with this netdev chosen."""
 
 
-class NictopScreen(WhileOpen):
+class NictopScreen(WholeFrames):
     """Must precede Textual's class in the list of bases."""
 
     def __init__(self) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
+from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 
@@ -97,6 +98,7 @@ class FramedScreen(NictopScreen, Screen[None]):
         if nictop.replay is not None:
             self.subscribe(nictop.replay.changed, self._update_status)
         self.draw_frame()
+        self.query_one(KeyFooter).take_bindings()
 
     def on_screen_resume(self) -> None:
         """It was covered by another screen, and not drawn meanwhile."""
@@ -105,6 +107,12 @@ class FramedScreen(NictopScreen, Screen[None]):
 
     def open_again(self) -> None:
         """Its view is chosen, from another one."""
+
+    def _screen_resized(self, size: Size) -> None:
+        """It may have been hidden, and not drawn meanwhile."""
+        if self.is_open and size != self._size:
+            self.draw_frame()
+        super()._screen_resized(size)
 
     def draw_frame(self) -> None:
         self._update_status()
@@ -164,9 +172,8 @@ class FramedScreen(NictopScreen, Screen[None]):
         severities = [one.severity for one in diagnosis.findings] if diagnosis is not None else []
         badges["findings"] = [(text, TONES[tone]) for text, tone in severity_badges(severities, glyphs=self.glyphs)]
         sessions = nictop.hosts.sessions
-        states = [one.status(nictop.now(), nictop.hosts.interval) for one in sessions]
-        if len(sessions) > 1 or "failed" in states:
-            badges["hosts"] = host_badges(states)
+        if len(sessions) > 1 or any(one.has_failed for one in sessions):
+            badges["hosts"] = host_badges(sessions, nictop.now(), nictop.hosts.interval)
         if nictop.traffic.running:
             badges["traffic"] = [("●", "good")]
         return badges

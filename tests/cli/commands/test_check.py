@@ -104,13 +104,13 @@ def test_text_has_evidence_reason_and_commands() -> None:
     assert any(line.startswith("fix") and line.endswith("survives a reboot)") for line in lines)
     assert any(line.startswith("nmcli con mod uuid 7777") for line in lines)
     assert "undo:" in lines
-    assert lines[-1] == f"1 warning ({len(RULES)} checks)"
+    assert lines[-1] == f"1 warning ({len(RULES)} of {len(RULES)} checks ran)"
     assert text.endswith("\n") and not text.endswith("\n\n")
 
 
 def test_text_of_a_healthy_host() -> None:
     text = check_text(healthy(), diagnose(healthy()), 80)
-    assert f"✓ No problems found ({len(RULES)} checks)\n" in text
+    assert f"✓ No problems found ({len(RULES)} of {len(RULES)} checks ran)\n" in text
 
 
 def test_text_lists_skipped_checks_by_reason() -> None:

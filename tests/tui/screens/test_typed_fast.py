@@ -264,7 +264,7 @@ async def test_nothing_is_drawn_on_a_screen_that_was_left(name: str) -> None:
         assert callbacks(typing.nictop) == (of_the_program if isinstance(left, LiveScreen) else before)
         for callback in subscribed:
             callback()
-        for message in (LineView.Resized(), HostTable.Chosen(), DeviceTable.Opened()):
+        for message in (HostTable.Chosen(), DeviceTable.Opened()):
             await left._dispatch_message(message)
         for timer in timers:
             if timer._callback is not None:

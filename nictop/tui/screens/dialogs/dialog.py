@@ -84,10 +84,9 @@ class Dialog(PopUp[ScreenResultType]):
         first = next((field for field in self.query("#dialog TextInput, #dialog Form") if field.display), None)
         self.set_focus(first or self.query_one(ButtonRow))
         self.show_buttons(self.query_one(ButtonRow))  # a key typed at once is for one of them
-        self.call_after_refresh(self.draw)
 
-    def on_line_view_resized(self) -> None:
-        self.call_after_refresh(self.draw)
+    def draw_resized(self) -> None:
+        self.draw()
 
     def draw(self) -> None:
         """Draw everything of it that differs."""

@@ -158,8 +158,8 @@ def _marks(glyphs: Glyphs) -> list[tuple[str, str]]:
         (glyphs.passed, "all checks passed; a finding that is no longer found"),
         (glyphs.skipped, "a skipped check; elsewhere: not known yet, or the counter was reset"),
         ("●", "the host is live; behind Traffic: a test is running"),
-        ("◌", "connecting, or lost and tried again"),
-        ("✖", "failed"),
+        ("◌", "the host is being connected to, or has sent nothing for some time"),
+        ("✖", "the host could not be reached, or the connection failed: why, and when it is tried again, is beside it"),
         (
             glyphs.levels[2:4] + glyphs.levels[-1],
             "a column is one reading or the mean of several, the newest at the right",
@@ -250,7 +250,7 @@ class HelpScreen(PopUp[None]):
             lines[line] = ((f"{self.glyphs.cursor}{text[1:]}", style), *rest)
         self.query_one(LineView).show_lines(lines, cursor=line)
 
-    def on_line_view_resized(self) -> None:
+    def draw_resized(self) -> None:
         """Also at first."""
         self._draw()
 

@@ -119,8 +119,8 @@ class MenuScreen(PopUp["str | None"]):
     def _has_options(self) -> bool:
         return any(entry.checked is not None for entry in self._entries)
 
-    def on_line_view_resized(self) -> None:
-        self.call_after_refresh(self.query_one(MenuList).redraw)
+    def draw_resized(self) -> None:
+        self.query_one(MenuList).redraw()
 
     def on_choice_view_opened(self) -> None:
         """A click: an option is toggled, any other entry chosen."""

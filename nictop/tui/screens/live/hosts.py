@@ -146,8 +146,8 @@ class HostsScreen(FramedScreen):
         view.display = bool(lines)
         view.take_rows(max(1, min(3, len(lines))))
 
-    def on_line_view_resized(self) -> None:
-        self._update_soon()
+    def draw_resized(self) -> None:
+        self._update()
 
     def on_screen_resume(self) -> None:
         if self.is_open:

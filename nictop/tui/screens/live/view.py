@@ -95,7 +95,7 @@ class LiveView(FramedScreen):
         self._nics = NicRows()
         self._pairs = HostPairs()
         """For the filter of the devices."""
-        self._draw_due = self._has_change = self._filled = False
+        self._has_change = self._filled = False
         self._offered = "", ""
         """`fix_action` and `set_up_action` of the footer."""
         self._judged: tuple[Fix, bool] | None = None
@@ -216,10 +216,8 @@ class LiveView(FramedScreen):
         self._update_diagnosis()
         self._draw()
 
-    def on_line_view_resized(self) -> None:
-        if not self._draw_due:
-            self._draw_due = True
-            self.call_after_refresh(self._draw)
+    def draw_resized(self) -> None:
+        self._draw()
 
     def on_screen_resume(self) -> None:
         """It was covered by another screen, and not drawn meanwhile."""
@@ -231,7 +229,6 @@ class LiveView(FramedScreen):
             self._request_connections()
 
     def _draw(self) -> None:
-        self._draw_due = False
         snapshot = self._snapshot
         if snapshot is None or not self.in_sight:
             return

@@ -183,9 +183,9 @@ class TrafficScreen(FramedScreen):
         return "interfaces are not read yet" if unread else "no test path"
 
     def _statuses_of(self, hosts: Sequence[HostSession]) -> str:
-        """``vm1 (logging in, 4 s), vm2 (next attempt in 2 s)``"""
+        """``vm1 (logging in, 4 s), vm2 (refused, retry in 2 s)``"""
         now, interval = self.nictop.now(), self.nictop.hosts.interval
-        return ", ".join(f"{one.name} ({one.status_text(now, interval)})" for one in hosts[:MAX_NAMES])
+        return ", ".join(f"{one.name} ({one.brief_text(now, interval)})" for one in hosts[:MAX_NAMES])
 
     def _check(self) -> None:
         """Check what the form and the pair make together, and show what is wrong with it."""
@@ -245,8 +245,8 @@ class TrafficScreen(FramedScreen):
             self._update()
             self._check()
 
-    def on_line_view_resized(self) -> None:
-        self.call_after_refresh(self._draw)
+    def draw_resized(self) -> None:
+        self._draw()
 
     def on_offer_table_chosen(self) -> None:
         self._form_error = ""

@@ -209,14 +209,10 @@ class ResultsScreen(FramedScreen):
 
     # -------------------------------------------------------------------------------------------------- keys
 
-    def on_line_view_resized(self) -> None:
-        self.call_after_refresh(self._redraw)
-
-    def _redraw(self) -> None:
-        if self.is_open:
-            self._divide()
-            self.query_one(SetUpList).redraw()
-            self._compare()
+    def draw_resized(self) -> None:
+        self._divide()
+        self.query_one(SetUpList).redraw()
+        self._compare()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """The filter."""

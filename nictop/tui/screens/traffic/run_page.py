@@ -261,8 +261,8 @@ class RunPage(FramedScreen):
         view.take_rows(max(1, min(len(lines), most)) + view.gutter.height)
         view.show_lines(lines)
 
-    def on_line_view_resized(self) -> None:
-        self._draw_soon()
+    def draw_resized(self) -> None:
+        self.draw()
 
     def on_run_chart_view_changed(self) -> None:
         chart = self.query_one(RunChart)

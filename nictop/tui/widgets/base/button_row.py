@@ -166,8 +166,8 @@ class ButtonRow(LineView):
         self.redraw()
         self.post_message(self.Moved())
 
-    def on_resize(self) -> None:
-        super().on_resize()
+    def draw_for_size(self) -> None:
+        super().draw_for_size()
         self.redraw()
 
     # ------------------------------------------------------------------------------------------- keys and mouse

@@ -11,7 +11,7 @@ from textual.screen import ModalScreen, ScreenResultType
 from nictop.model.facts import fit, width
 from nictop.model.text.glyphs import Glyphs
 from nictop.tui.keys import KEY_LABELS
-from nictop.tui.widgets.base.while_open import WhileOpen
+from nictop.tui.widgets.base.whole_frames import WholeFrames
 
 MAX_DIALOG_CELLS, FRAME_CELLS = 104, 6
 """Cells of the widest dialog, and of what stands beside the words in its frame."""
@@ -21,7 +21,7 @@ KEY_SEPARATOR = " · "
 KEYS_BY_LABEL = {label: key for key, label in KEY_LABELS.items()}
 
 
-class PopUp(WhileOpen, ModalScreen[ScreenResultType]):
+class PopUp(WholeFrames, ModalScreen[ScreenResultType]):
     """A frame (its first `Vertical`) above another screen."""
 
     @property

@@ -80,7 +80,11 @@ class KeyFooter(Widget, can_focus=False):
 
     def _take_bindings(self, screen: Screen[object]) -> None:
         if screen.app.app_focus and self.is_attached and screen is self.screen:
-            self.hints = active_hints(screen)
+            self.take_bindings()
+
+    def take_bindings(self) -> None:
+        """Draw the keys that work now; the screen calls it before its first frame."""
+        self.hints = active_hints(self.screen)
 
     def placed(self) -> tuple[tuple[int, int], ...]:
         """(column, index into `hints`) of those that have room: the last ones at the right end, the others from the

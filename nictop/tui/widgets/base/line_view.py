@@ -14,7 +14,6 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.dom import DOMNode
 from textual.geometry import Region, Size
-from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
@@ -78,6 +77,17 @@ def cut_spans(spans: Iterable[Span], cells: int) -> list[Span]:
     return found
 
 
+def whole_spans(entries: Iterable[Sequence[Span]], cells: int) -> list[Span]:
+    """The spans of the first entries that fit whole into `cells` cells: a part of an entry of a legend says nothing."""
+    found: list[Span] = []
+    for entry in entries:
+        cells -= sum(width(text) for text, _ in entry)
+        if cells < 0:
+            break
+        found += entry
+    return found
+
+
 class PlainScrollBar(ScrollBarRender):
     """A scroll bar of whole blank cells: no block eighths at its ends, which look like data."""
 
@@ -104,11 +114,6 @@ class LineView(WithGlyphs, ScrollView):
     marks_more = False
     """The last row says that there is more below: for text that page down scrolls."""
 
-    class Resized(Message):
-        """The number of cells to draw into has changed."""
-
-        bubble = True
-
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._header: SpanLine | None = None
@@ -118,6 +123,7 @@ class LineView(WithGlyphs, ScrollView):
         self._cursor: int | None = None
         self._styles: dict[str, Style] = {}
         self._rows_taken: int | None = None
+        self._size_drawn: Size | None = None
 
     # ------------------------------------------------------------------------------------------------ content
 
@@ -277,11 +283,17 @@ class LineView(WithGlyphs, ScrollView):
     def on_mount(self) -> None:
         self.vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]  # of this bar alone
 
-    def on_resize(self) -> None:
+    def draw_for_size(self) -> None:
+        """Draw what depends on the number of cells: it is another one. A screen of `WholeFrames` calls it before it
+        draws a frame."""
+        self._size_drawn = self.size
         self._fit_virtual_size()
         if self._cursor is not None:
             self._scroll_to_line(self._cursor)
-        self.post_message(self.Resized())
+
+    def on_resize(self) -> None:
+        if self.size != self._size_drawn:  # on another screen
+            self.draw_for_size()
 
     def on_focus(self) -> None:
         if self._cursor is not None:

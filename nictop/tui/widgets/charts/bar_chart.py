@@ -222,7 +222,8 @@ class PointChart(LineView):
         self._points, self._names = tuple(points), tuple(names)
         self._draw()
 
-    def on_resize(self) -> None:
+    def draw_for_size(self) -> None:
+        super().draw_for_size()
         self._draw()
 
     def _draw(self) -> None:

@@ -14,7 +14,7 @@ from nictop.model.facts import fit
 from nictop.model.rates.cpus import REPORTED_WITHOUT_SPLIT, CpuShares
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, cut_spans
+from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, cut_spans, whole_spans
 from nictop.tui.widgets.charts.sparkline import stacked
 
 KINDS = ("user", "system", "softirq", "irq", "steal", "guest")
@@ -41,36 +41,52 @@ def draw_processors(cpus: Mapping[int, CpuShares], width: int, *, glyphs: Glyphs
     own = len(cpus) * (len(str(max(cpus))) + CPU_BAR_EXTRA_CELLS)
     idle = _idle(cpus)
     legends = (
-        ([*_legend(cpus, KINDS, glyphs), *idle], 2 * SHORT_CPU_BAR_CELLS),
-        ([*_legend(cpus, MAIN_KINDS, glyphs), *idle], 2 * SHORT_CPU_BAR_CELLS),
+        ([*_legend(cpus, KINDS, glyphs), idle], 2 * SHORT_CPU_BAR_CELLS),
+        ([*_legend(cpus, MAIN_KINDS, glyphs), idle], 2 * SHORT_CPU_BAR_CELLS),
         (_legend(cpus, MAIN_KINDS, glyphs), SHORT_CPU_BAR_CELLS),
         (_legend(cpus, MAIN_KINDS, glyphs, means=False), MIN_CPU_BAR_CELLS),
     )
-    rooms = [(legend, width - len(title[0]) - cells_of(legend), own + len(cpus) * bar) for legend, bar in legends]
+    rooms = [(legend, width - len(title[0]) - _cells(legend), own + len(cpus) * bar) for legend, bar in legends]
     found = next(((legend, room) for legend, room, least in rooms if room >= least), None)
     if found is None:  # a mark for each CPU needs less room
         found = _room_of_marks(cpus, width - len(title[0]), glyphs)
     legend, room = found
     hot = saturated(cpus)
-    if hot is not None:
-        text = f" {glyphs.warning} CPU{hot}"
-        legend = [*cut_spans(legend, max(0, cells_of(legend) - len(text))), (text, "warn")]
-    spans = [title, *_cpus(cpus, max(0, room), glyphs), *legend]
-    return tuple(spans if cells_of(spans) <= width else cut_spans(spans, width))
+    warning = f" {glyphs.warning} CPU{hot}" if hot is not None else ""
+    room -= max(0, len(warning) - _cells(legend))
+    drawn = [title, *_cpus(cpus, max(0, room), glyphs), *_legend_spans(legend, warning)]
+    return tuple(drawn if cells_of(drawn) <= width else cut_spans(drawn, width))
+
+
+Legend = list[list[Span]]
+"""Entries, each shown as a whole or not at all."""
+
+
+def _legend_spans(legend: Legend, warning: str) -> list[Span]:
+    """All entries; a `warning` takes the place of the last ones, at the same width."""
+    if not warning:
+        return [span for entry in legend for span in entry]
+    room = max(0, _cells(legend) - len(warning))
+    spans = whole_spans(legend, room)
+    return [*spans, (" " * (room - cells_of(spans)), ""), (warning, "warn")]
+
+
+def _cells(legend: Legend) -> int:
+    return sum(map(cells_of, legend))
 
 
 MIN_MARKS_CELLS = 16
 """Cells of the CPUs where they have a mark each."""
 
 
-def _room_of_marks(cpus: Mapping[int, CpuShares], width: int, glyphs: Glyphs) -> tuple[list[Span], int]:
+def _room_of_marks(cpus: Mapping[int, CpuShares], width: int, glyphs: Glyphs) -> tuple[Legend, int]:
     """Legend, and cells of the CPUs where they have a mark each: its height is the load, so that the legend has no
     textures, but the numbers."""
     idle = _idle(cpus)
-    for more, kinds in ((idle, KINDS), (idle, MAIN_KINDS), ([], MAIN_KINDS)):
+    for more, kinds in (([idle], KINDS), ([idle], MAIN_KINDS), ([], MAIN_KINDS)):
         legend = [*_legend(cpus, kinds, glyphs, marks=False), *more]
-        if width - cells_of(legend) >= MIN_MARKS_CELLS:
-            return legend, width - cells_of(legend)
+        if width - _cells(legend) >= MIN_MARKS_CELLS:
+            return legend, width - _cells(legend)
     return [], width
 
 
@@ -80,21 +96,22 @@ def cells_of(spans: Iterable[Span]) -> int:
 
 def _legend(
     cpus: Mapping[int, CpuShares], kinds: Sequence[str], glyphs: Glyphs, *, means: bool = True, marks: bool = True
-) -> list[Span]:
+) -> Legend:
     """Mark (unless `marks` is false) and name of each kind, with the mean over all CPUs in per cent; always as wide."""
-    spans: list[Span] = [(" ", "")]
+    entries: Legend = [[(" ", "")]]
     is_split = all(shares.split for shares in cpus.values())
     for kind in kinds if is_split else [kind for kind in kinds if kind in REPORTED_WITHOUT_SPLIT]:
         mean = 100 * sum(getattr(shares, kind) for shares in cpus.values()) / len(cpus)
         name = LEGEND_NAMES.get(kind, kind)
         if marks:
             mark, name = kind_label(kind, glyphs, name)
-            spans.append((f" {mark}", kind))
+            entry: list[Span] = [(f" {mark}", kind)]
         else:
-            spans += [(" ", ""), (name, kind)]
+            entry = [(" ", ""), (name, kind)]
             name = ""
-        spans.append((f"{name} {mean:>2.0f}" if means else name, "" if mean >= 0.5 else "dim"))
-    return spans
+        entry.append((f"{name} {mean:>2.0f}" if means else name, "" if mean >= 0.5 else "dim"))
+        entries.append(entry)
+    return entries
 
 
 def _idle(cpus: Mapping[int, CpuShares]) -> list[Span]:

@@ -139,7 +139,7 @@ class OverviewView(WhileOpen, Container):
     ) -> None:
         """Draw the hosts from `pictures`, one snapshot of each."""
         self._statuses = {
-            host.name: "" if has_platform(picture) else host.status_text(now, interval)
+            host.name: "" if has_platform(picture) else host.brief_text(now, interval)
             for host, picture in zip(hosts, pictures, strict=True)
         }
         self._diagnosis = diagnosis

@@ -67,7 +67,7 @@ def draw_worst_finding(
 
 
 def no_problems_line(diagnosis: Diagnosis, cells: int, glyphs: Glyphs, unread: Sequence[str] = ()) -> SpanLine:
-    """`` ✓ No problems found (98 checks)``"""
+    """`` ✓ No problems found (98 of 98 checks ran)``"""
     text, tone = all_clear(diagnosis, unread=unread, live=True, glyphs=glyphs)
     return (f" {text[0]}", tone), (fit(glyphs.text(text[1:]), max(0, cells - 2)), "")
 
@@ -115,8 +115,8 @@ class FindingsPanel(LineView):
         self._content = diagnosis, notice, several_hosts, unread
         self._draw()
 
-    def on_resize(self) -> None:
-        super().on_resize()
+    def draw_for_size(self) -> None:
+        super().draw_for_size()
         self._draw()
 
     def _draw(self) -> None:

@@ -1,6 +1,6 @@
 """Several hosts in one line: which there are, how they are, and which of them the screen is about.
 
-● vm1  [● vm2]  ◌ pve reconnecting in 4 s  +3
+● vm1  [● vm2]  ✖ pve refused, retry in 4 s  +3
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ MARKS = {
     "lost": "◌",
     "failed": "✖",
 }
-"""Status of the connection → mark."""
+"""Status of the connection → mark; of a host that could not be reached it is `FAILED`."""
+FAILED = "✖"
 STYLES: dict[str, Tone] = {
     "connecting": "dim",
     "live": "good",
@@ -34,7 +35,7 @@ STYLES: dict[str, Tone] = {
     "lost": "warn",
     "failed": "bad",
 }
-BADGE_STYLES: dict[str, Tone] = {"●": "good", "◌": "warn", "✖": "bad"}
+BADGE_STYLES: dict[str, Tone] = {"●": "good", "◌": "warn", FAILED: "bad"}
 """Marks of `MARKS`, each once."""
 MAX_HOST_NAME_CELLS = 24
 """Cells of a name in the line; the hosts screen has all of it."""
@@ -42,14 +43,23 @@ HIDDEN_COUNT_CELLS = 5
 """Cells for the number of hosts that have no room at one side."""
 
 
-def host_mark(status: ConnectionStatus, *, glyphs: Glyphs) -> Span:
-    """Mark and style of a connection status."""
-    return glyphs.encode(MARKS[status]), STYLES[status]
+def mark_of(host: HostSession, status: ConnectionStatus) -> tuple[str, Tone]:
+    """Mark and style of a host with this status. One that was not reached is not marked as connecting while it is tried
+    again."""
+    if host.has_failed:
+        return FAILED, "bad"
+    return MARKS[status], STYLES[status]
 
 
-def host_badges(states: Sequence[ConnectionStatus]) -> list[Span]:
+def host_mark(host: HostSession, status: ConnectionStatus, *, glyphs: Glyphs) -> Span:
+    """`mark_of`, as it is drawn."""
+    mark, style = mark_of(host, status)
+    return glyphs.encode(mark), style
+
+
+def host_badges(hosts: Sequence[HostSession], now: float, interval: float) -> list[Span]:
     """``●3``, ``◌1``, ``✖1``: the number of hosts with each mark."""
-    numbers = Counter(MARKS[state] for state in states)
+    numbers = Counter(mark_of(one, one.status(now, interval))[0] for one in hosts)
     return [(f"{mark}{numbers[mark]}", style) for mark, style in BADGE_STYLES.items() if numbers[mark]]
 
 
@@ -69,11 +79,20 @@ class HostSpans:
 def draw_hosts(
     hosts: Sequence[HostSession], chosen: str, cells: int, now: float, interval: float, *, glyphs: Glyphs
 ) -> HostSpans:
-    """At most `cells` cells. The order stays; where not all of them have room, the chosen one has, and the numbers at
-    both ends say how many are out of sight."""
+    """At most `cells` cells. The order stays; where not all of them have room, the states of the others are left out,
+    then there are some hosts beside the chosen one, and the numbers at both ends say how many are out of sight."""
     names = distinct_names((host.name for host in hosts), MAX_HOST_NAME_CELLS)
-    items = [_item(host, names[host.name], host.name == chosen, now, interval, glyphs=glyphs) for host in hosts]
-    sizes = [sum(width(text) for text, _ in item) for item in items]
+    items: list[list[Span]] = []
+    sizes: list[int] = []
+    for has_states in (True, False):
+        items = []
+        for host in hosts:
+            is_chosen = host.name == chosen
+            words = _words(host, now, interval, glyphs) if has_states or is_chosen else ""
+            items.append(_item(host, names[host.name], host.status(now, interval), words, is_chosen, glyphs=glyphs))
+        sizes = [sum(width(text) for text, _ in item) for item in items]
+        if sum(sizes) <= cells:
+            break
     here = next((index for index, host in enumerate(hosts) if host.name == chosen), 0)
     first, last = here, here + 1
     room = cells - sum(sizes)
@@ -97,13 +116,18 @@ def draw_hosts(
     return HostSpans(spans, tuple(zip((name for name, _ in parts), ends, strict=True)))
 
 
-def _item(host: HostSession, name: str, is_chosen: bool, now: float, interval: float, *, glyphs: Glyphs) -> list[Span]:
-    status = host.status(now, interval)
-    mark, style = host_mark(status, glyphs=glyphs)
+def _words(host: HostSession, now: float, interval: float, glyphs: Glyphs) -> str:
+    """The state behind the name; none of a host that is live."""
+    text = glyphs.text(host.brief_text(now, interval))
+    return "" if text == "live" else f" {text}"
+
+
+def _item(
+    host: HostSession, name: str, status: ConnectionStatus, words: str, is_chosen: bool, *, glyphs: Glyphs
+) -> list[Span]:
+    mark, style = host_mark(host, status, glyphs=glyphs)
     name = glyphs.text(name)
     name = fit(name, min(width(name), MAX_HOST_NAME_CELLS))
-    text = host.status_text(now, interval)
-    words = "" if text == "live" else f" {text}"
     left, right = ("[", "]") if is_chosen else (" ", " ")
     return [(f" {left}", "title"), (mark, style), (f" {name}", "title" if is_chosen else ""), (words, style),
             (right, "title")]  # fmt: skip

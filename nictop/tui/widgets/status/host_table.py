@@ -1,8 +1,8 @@
 """The watched hosts, one line each, and the facts of the chosen one.
 
   HOST STATE CPU        RX b/s TX b/s drops/s FINDINGS RTT ms ADDRESS
-● web1 live  ██···  48% 1.20 G 3.10 M    0    ✖1 ▲4  0.41 root@198.51.100.11
-✖ web3 failed    –          –      –       –     –      – web3
+● web1 live                   ██···  48% 1.20 G 3.10 M    0    ✖1 ▲4
+✖ web3 refused, retry in 4 s      –          –      –       –     –
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from textual.message import Message
 
-from nictop.hosts.session import ConnectionStatus, HostSession
+from nictop.hosts.session import MAX_BRIEF_CELLS, ConnectionStatus, HostSession
 from nictop.hosts.specification import Host
 from nictop.model.columns.column import Cell, Column
 from nictop.model.devices.rights import missing_rights_text, rights_text
@@ -30,9 +30,9 @@ from nictop.rules.sources import SOURCES, is_retried, reason_text
 from nictop.rules.wording import RETRY_FOLLOWS, is_checked, severity_badges
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
-from nictop.tui.widgets.base.table_line import cell_spans, fit_with_mark, header_line, headings
+from nictop.tui.widgets.base.table_line import HIDDEN_MARK_CELLS, cell_spans, fit_with_mark, header_line, headings
 from nictop.tui.widgets.status.host_start import draw_steps
-from nictop.tui.widgets.status.host_strip import STYLES, host_mark
+from nictop.tui.widgets.status.host_strip import STYLES, host_mark, mark_of
 
 MORE_RIGHTS = "run its probe as root: nictop --sudo, or sudo = true for the host in config.toml"
 CPU_BAR_CELLS = 5
@@ -74,8 +74,9 @@ class HostRow(NamedTuple):
         return self.host.snapshot.rates if self.status in ("live", "overloaded") else None
 
 
-def _state(row: HostRow) -> Cell:
-    return row.host.status_text(row.moment.here.monotonic, row.moment.interval), STYLES[row.status]
+def _state(row: HostRow, cells: int = MAX_BRIEF_CELLS) -> Cell:
+    _, style = mark_of(row.host, row.status)
+    return row.host.brief_text(row.moment.here.monotonic, row.moment.interval, cells), style
 
 
 def _cpu(row: HostRow) -> Cell:
@@ -136,8 +137,8 @@ def _round_trip(row: HostRow) -> Cell:
 COLUMNS: tuple[Column[HostRow], ...] = (
     Column("host", "HOST", "", 24, 1, "left", lambda row: (row.host.name, "title"),
         source="name of the host (command line or config.toml)"),
-    Column("state", "STATE", "", 22, 2, "left", _state,
-        source="state of the connection (SSH, lines of the probe)"),
+    Column("state", "STATE", "", MAX_BRIEF_CELLS, 2, "left", _state,
+        source="state of the connection, and why it failed (SSH, lines of the probe)"),
     Column("cpu", "CPU", "%", CPU_BAR_CELLS + 5, 3, "left", _cpu,
         source="mean of all CPUs, all but idle and iowait (/proc/stat)"),
     Column("rx", "RX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _sum("rx_bits"),
@@ -155,8 +156,11 @@ COLUMNS: tuple[Column[HostRow], ...] = (
 )  # fmt: skip
 SIZED_COLUMNS = ("host", "state", "address")
 """Columns that are as wide as their texts."""
-STATE_CELLS = (6, 10)
-"""Widths of the column for short states; with others it has its full width: the seconds in them change."""
+STATE_CELLS = (6, 10, 24, 30, 36)
+"""Widths of the column: it does not become another one with each digit of the seconds in it."""
+MIN_FAILED_CELLS = 24
+"""Of states with a reason, which is cut to leave room for the columns up to `LAST_BEFORE_REASON`."""
+LAST_BEFORE_REASON = "findings"
 MIN_ADDRESS_CELLS = 10
 
 
@@ -207,12 +211,13 @@ class HostTable(ChoiceView):
         self.show_drawn(len(self._rows), lambda index: self._row_line(self._rows[index], columns), header, self.index)
 
     def _row_line(self, row: HostRow, columns: Sequence[Column[HostRow]]) -> SpanLine:
-        return (" ", ""), host_mark(row.status, glyphs=self.glyphs), *cell_spans(columns, row, self.glyphs)
+        return (" ", ""), host_mark(row.host, row.status, glyphs=self.glyphs), *cell_spans(columns, row, self.glyphs)
 
 
 def visible_columns(rows: Sequence[HostRow], room: int) -> tuple[tuple[Column[HostRow], ...], int]:
     """The columns that fit into `room` cells, and the number of the others; the name at any width, cut if necessary."""
     sized = [_sized(column, rows) for column in COLUMNS]
+    sized[1] = _state_column(sized, room)
     *others, address = sized
     left = room - sum(column.width + 1 for column in others) - 1
     if MIN_ADDRESS_CELLS <= left < address.width:
@@ -221,6 +226,16 @@ def visible_columns(rows: Sequence[HostRow], room: int) -> tuple[tuple[Column[Ho
     if not columns:
         return (replace(sized[0], width=max(1, room - 1)),), len(sized) - 1
     return columns, hidden
+
+
+def _state_column(sized: Sequence[Column[HostRow]], room: int) -> Column[HostRow]:
+    """The second of these columns, as wide as the more important ones of the others let it be."""
+    host, state, *others = sized
+    last = next(column.priority for column in others if column.key == LAST_BEFORE_REASON)
+    beside = [host, *(column for column in others if column.priority <= last)]
+    left = room - sum(column.width + 1 for column in beside) - HIDDEN_MARK_CELLS - 1
+    cells = min(state.width, max(MIN_FAILED_CELLS, left))
+    return replace(state, width=cells, value=lambda row: _state(row, cells))
 
 
 def _sized(column: Column[HostRow], rows: Sequence[HostRow]) -> Column[HostRow]:

@@ -131,7 +131,8 @@ class ReplayLine(LineView):
             self._timeline = draw_place(self._replay.where(), self.size.width, glyphs=self.glyphs)
             self.show_lines([self._timeline.line], cursor=0 if self.screen.focused is self else None)
 
-    def on_resize(self) -> None:
+    def draw_for_size(self) -> None:
+        super().draw_for_size()
         self.redraw()
 
     def on_focus(self) -> None:

@@ -1,7 +1,7 @@
 """The second line of every screen: the hosts and how they are, what is running, whether the chosen host may be changed,
 how often they are read, and what nictop itself costs.
 
- [● vm1]  ◌ vm2 reconnecting in 4 s       ● REC 01:05 3.2 MB  PAUSED  read-only  every 1 s
+ [● vm1]  ✖ vm2 refused, retry in 4 s     ● REC 01:05 3.2 MB  PAUSED  read-only  every 1 s
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import Glyphs
 from nictop.model.text.units import whole_seconds
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, cut_spans
-from nictop.tui.widgets.status.host_strip import MARKS, STYLES, HostSpans, draw_hosts
+from nictop.tui.widgets.status.host_strip import BADGE_STYLES, FAILED, MARKS, STYLES, HostSpans, draw_hosts
 from nictop.tui.widgets.status.own_cost import OwnCost
 
 PAUSED = " PAUSED "
@@ -47,15 +47,20 @@ def draw_status(
     glyphs: Glyphs,
     silent: float = 0.0,
     doing: str = "",
+    failure: str = "",
     run: str = "",
     mode: Span = NOTHING_TO_CHANGE,
 ) -> SpanLine:
     """One host in a line of exactly `width` cells; what matters least is left out or cut first. `silent`: seconds for
     which a live host has said nothing, although it should have; 0 while it does what it should. `doing`: what of it is
-    waited for. `run`: about what is running (a run, a recording), short. `mode`: whether the host may be changed."""
+    waited for. `failure`: why it is not reached, and when it is tried again. `run`: about what is running (a run, a
+    recording), short. `mode`: whether the host may be changed."""
     state = "lost" if silent else snapshot.state
-    left: list[Span] = [(f" {glyphs.encode(MARKS[state])} ", STYLES[state]), (f"{clean(snapshot.host)}  ", "title")]
-    if silent:
+    mark, style = (FAILED, BADGE_STYLES[FAILED]) if failure else (MARKS[state], STYLES[state])
+    left: list[Span] = [(f" {glyphs.encode(mark)} ", style), (f"{clean(snapshot.host)}  ", "title")]
+    if failure:
+        left.append((f"{glyphs.text(failure)} ", style))
+    elif silent:
         left.append((f"silent for {whole_seconds(silent)} ", "warn"))
     elif snapshot.state != "live":
         left.append((f"{doing or snapshot.state} ", STYLES[snapshot.state]))
@@ -209,7 +214,8 @@ class StatusLine(LineView):
         self._interval, self._paused, self._going, self._note = interval, paused, going, note
         self._draw()
 
-    def on_resize(self) -> None:
+    def draw_for_size(self) -> None:
+        super().draw_for_size()
         self._draw()
 
     def on_click(self, event: events.Click) -> None:
@@ -254,6 +260,7 @@ class StatusLine(LineView):
                 glyphs=self.glyphs,
                 silent=silent if overdue else 0.0,
                 doing=self._hosts[0].start.active_text(self._clock()) if self._hosts else "",
+                failure=self._failure(),
                 run=run,
                 mode=self._mode,
             )
@@ -261,3 +268,8 @@ class StatusLine(LineView):
             return
         self._going_at = sum(cells(text) for text, _ in line[:RIGHT_SPANS]) + 1  # behind the blank of `_run_badge`
         self.show_lines((line,))
+
+    def _failure(self) -> str:
+        """Of the single host; "": it is reached, or the first attempt has not ended."""
+        host = next(iter(self._hosts), None)
+        return host.brief_text(self._clock(), self._interval) if host is not None and host.has_failed else ""

@@ -87,7 +87,8 @@ class TabLine(LineView):
             self.active, self._badges = active, badges
             self._draw()
 
-    def on_resize(self) -> None:
+    def draw_for_size(self) -> None:
+        super().draw_for_size()
         self._draw()
 
     def _draw(self) -> None:

@@ -101,7 +101,8 @@ class RunChart(LineView):
         after = names[(names.index(host.host) + 1) % len(names)]
         self._set_view(replace(self.view, host=after, hottest=False))
 
-    def on_resize(self) -> None:
+    def draw_for_size(self) -> None:
+        super().draw_for_size()
         self._draw()
 
     def _set_view(self, view: View) -> None:

@@ -237,8 +237,8 @@ class ComparisonView(LineView):
         self._pair, self._otherwise = pair, otherwise
         self._draw()
 
-    def on_resize(self) -> None:
-        super().on_resize()
+    def draw_for_size(self) -> None:
+        super().draw_for_size()
         self._draw()
 
     def _draw(self) -> None:

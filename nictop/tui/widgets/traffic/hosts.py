@@ -219,7 +219,8 @@ class RunHosts(LineView):
         self._run_view, self._view = run_view, View(cursor=time, span=span)
         self._draw()
 
-    def on_resize(self) -> None:
+    def draw_for_size(self) -> None:
+        super().draw_for_size()
         self._draw()
 
     def _draw(self) -> None:

@@ -131,7 +131,8 @@ class RunLines(LineView):
         self._run_view = run_view
         self._draw()
 
-    def on_resize(self) -> None:
+    def draw_for_size(self) -> None:
+        super().draw_for_size()
         self._draw()
 
     def _draw(self) -> None:

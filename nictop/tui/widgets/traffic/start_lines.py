@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import events
 from textual.binding import BindingType
 from textual.message import Message
 
-from nictop.model.facts import width, wrap
+from nictop.model.facts import fit, width, wrap
+from nictop.rules.wording import LINE_CONTINUATION
 from nictop.tui.keys import BUTTON_KEYS
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 
@@ -20,6 +22,15 @@ SELF_TEST_LABEL = "Self-test"
 BUTTONS = ("Start", SELF_TEST_LABEL)
 FIRST_CELL, GAP = 1, 2
 MAX_COMMAND_ROWS = 4
+
+
+def _command_rows(text: str, cells: int) -> Sequence[str]:
+    """The command in rows that end as a shell wants it, as many as are shown; the last one says if there is more."""
+    *rows, last = wrap(text, cells - len(LINE_CONTINUATION))
+    rows = [row + LINE_CONTINUATION for row in rows]
+    if len(rows) < MAX_COMMAND_ROWS:
+        return [*rows, last]
+    return [*rows[: MAX_COMMAND_ROWS - 1], f"{fit(rows[MAX_COMMAND_ROWS - 1], cells - 2).rstrip()} …"]
 
 
 class StartLines(LineView):
@@ -47,13 +58,13 @@ class StartLines(LineView):
         self._command, self._start = command, start
         self._draw()
 
-    def on_resize(self) -> None:
-        super().on_resize()
+    def draw_for_size(self) -> None:
+        super().draw_for_size()
         self._draw()
 
     def _draw(self) -> None:
         text = self.glyphs.text(self._command)
-        parts = wrap(text, max(10, self.size.width - 4))[:MAX_COMMAND_ROWS] if text else [""]
+        parts = _command_rows(text, max(10, self.size.width - 4))
         lead = "=" if text else " "
         lines: list[SpanLine] = [
             ((f" {lead if not number else ' '} ", "dim"), (part, "title")) for number, part in enumerate(parts)

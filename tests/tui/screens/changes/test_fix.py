@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from textual._callback import invoke
+from textual.command import Hit
 
 from nictop.changes.audit_log import log_path, read_log
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import ChangeLine, Line, PlannedAction
 from nictop.rules import Diagnosis, Fix
+from nictop.tui.palette import NictopCommands, PaletteEntry
 from nictop.tui.screens.changes.fix import FixScreen
 from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.changes.screen import HostChangeScreen
@@ -244,6 +247,38 @@ async def test_while_a_change_is_open_f_names_it() -> None:
         await reply("applying")
         await screen.press("escape")
         assert "f Open change" in screen.drawn()[-1]
+
+
+async def test_the_palette_opens_and_undoes_the_change_on_every_screen() -> None:
+    """Without a change under way it says where the commands are that undo a kept one."""
+
+    def found() -> dict[str, PaletteEntry]:
+        entries = NictopCommands(screen.app.screen)._commands()
+        return {one.text: one for one in entries if one.text.startswith("Change:")}
+
+    async with live_screen(WIDE, allow_changes=True) as screen:
+        await with_finding(screen, JUMBO)
+        assert list(found()) == ["Change: Undo a kept change"]
+        await invoke(found()["Change: Undo a kept change"].run)
+        await screen.settle()
+        assert any("nictop changes alma-load-001" in row for row in screen.drawn())
+        reply = await scripted_change(screen)
+        await press_button(screen, "Apply")
+        await reply("applying")
+        await screen.press("escape", "5")
+        assert {"Change: Open the change", "Change: Undo it now (roll back)"} <= found().keys()
+        for typed in ("undo", "roll back", "rollback", "change"):
+            hits = [hit async for hit in NictopCommands(screen.app.screen).search(typed)]
+            assert any(isinstance(hit, Hit) and (hit.text or "").startswith("Change: Undo it now") for hit in hits), (
+                typed
+            )
+        await invoke(found()["Change: Open the change"].run)
+        await wait_until(screen, lambda: shows(screen, HostChangeScreen))
+        await screen.press("escape")
+        await invoke(found()["Change: Undo it now (roll back)"].run)
+        await wait_until(screen, lambda: shows(screen, HostChangeScreen))
+        progress = screen.nictop.changes.progress
+        assert progress is not None and progress.decision == "undo"
 
 
 async def test_a_host_that_is_away_is_not_asked() -> None:

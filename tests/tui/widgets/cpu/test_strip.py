@@ -100,3 +100,15 @@ def test_ascii_letters_are_in_the_names_they_stand_for() -> None:
     line = text(draw_processors({0: shares()}, 120, glyphs=ASCII))
     for name in ("User", "Sys", "softirQ", "Irq", "sTeal", "Guest"):
         assert f" {name} " in line
+
+
+@pytest.mark.parametrize("number", [1, 4, 8, 64])
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_a_legend_has_whole_entries_beside_a_full_cpu(number: int, glyphs: Glyphs) -> None:
+    """``id…`` said nothing; the entries that the name of the CPU takes the place of are left out."""
+    cpus = {cpu: shares(user=0.2) for cpu in range(number - 1)} | {number - 1: shares(softirq=0.95, user=0.01)}
+    for width in range(60, 201):
+        line = text(draw_processors(cpus, width, glyphs=glyphs))
+        assert len(line) <= width
+        assert line.endswith(f"{glyphs.warning} CPU{number - 1}"), (width, line)
+        assert "…" not in line and "~" not in line, (width, line)

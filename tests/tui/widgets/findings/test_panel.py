@@ -56,7 +56,7 @@ def test_without_findings() -> None:
         == " Not checked yet: the checks run when the inventory has been read"
     )
     assert text_of(draw_worst_finding(Diagnosis((), ()), 80)).rstrip() == (
-        f" ✓ No problems found ({len(RULES)} checks)"
+        f" ✓ No problems found ({len(RULES)} of {len(RULES)} checks ran)"
     )
     skipped = (Skipped("a_rule", "guest", "", "needs root"),)
     assert text_of(draw_worst_finding(Diagnosis((), skipped), 80)).rstrip() == (

@@ -15,7 +15,9 @@ from nictop.model.time_axis import LocalClock
 from nictop.probe.records import CPU_TIMES, Clock, Line, Unreadable
 from nictop.rules import Severity
 from nictop.tui.widgets.base.table_line import cell_spans
+from nictop.tui.widgets.status.host_strip import draw_hosts, host_badges, host_mark
 from nictop.tui.widgets.status.host_table import DrawTime, HostRow, draw_host, visible_columns
+from nictop.wire.source import SourceState
 from tests.model.hosts import HELLO, PLATFORM, counters, inventory, link_counters, make_link
 from tests.support.sources import ScriptedSource
 
@@ -185,3 +187,44 @@ def test_a_source_that_failed_is_named_with_its_retry() -> None:
     assert text in facts(one)
     one.snapshot = with_state(one.snapshot, "lost", "away")
     assert text not in facts(one)
+
+
+def failing(name: str, reason: str, retry_in: float | None = 14.0) -> HostSession:
+    one = HostSession(Host(name, f"{name}.example"), ScriptedSource(name))
+    one.process(SourceState("lost" if retry_in else "failed", reason, retry_in), 100.0)
+    return one
+
+
+@pytest.mark.parametrize("room", [58, 78, 98, 118, 198])
+def test_the_state_of_a_host_that_is_not_reached_has_the_reason_and_whole_seconds(room: int) -> None:
+    hosts = [
+        live(),
+        failing("pve", "pve.example: connection refused; check that sshd listens on this port"),
+        failing(
+            "nosuch", "nosuch.example: cannot resolve the host name: Name or service not known; check its spelling"
+        ),
+        failing("dark", "dark.example: no answer from 192.0.2.1 port 22 within 15 s; check that the host is up"),
+        failing("closed", "closed.example: permission denied for root; try ssh", None),
+    ]
+    rows = [HostRow(one, MOMENT, None) for one in hosts]
+    columns, _ = visible_columns(rows, room)
+    texts = ["".join(part for part, _ in cell_spans(columns, row)) for row in rows]
+    assert "refused, retry in 13 s" in texts[1] and "retry in 13 s" in texts[2] and "no answer, retry in" in texts[3]
+    assert "denied" in texts[4] or "failed: permission" in texts[4]
+    assert room < 98 or "findings" in [column.key for column in columns]
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_a_host_that_was_not_reached_is_not_marked_as_connecting(glyphs: Glyphs) -> None:
+    connecting = HostSession(Host("vm1", "vm1.example"), ScriptedSource("vm1"))
+    connecting.process(SourceState("connecting"), 100.0)
+    failed = failing("pve", "pve.example: connection refused; check that sshd listens on this port")
+    failed.process(SourceState("connecting"), 114.0)  # the second attempt
+    marks = [host_mark(one, one.status(101.0, 1.0), glyphs=glyphs)[0] for one in (live(), connecting, failed)]
+    assert len(set(marks)) == 3
+    spans = draw_hosts([connecting, failed], "vm1", 78, 114.0, 1.0, glyphs=glyphs).spans
+    line = "".join(part for part, _ in spans)
+    assert f"{marks[2]} pve refused; connecting" in line and f"[{marks[1]} vm1" in line
+    assert host_badges([connecting, failed], 114.0, 1.0) == [("◌1", "warn"), ("✖1", "bad")]
+    narrow = "".join(part for part, _ in draw_hosts([connecting, failed], "vm1", 34, 114.0, 1.0, glyphs=glyphs).spans)
+    assert f"{marks[2]} pve" in narrow and "refused" not in narrow

@@ -1,0 +1,113 @@
+"""Base of screens: a frame is drawn when all that is in it has been drawn for its size.
+
+Textual draws a new layout at once, and tells the widgets their sizes afterwards. The first frame of a view would have
+what was drawn for no cells at all, and the first one after a resize what was drawn for the old width.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from textual.geometry import Size
+from textual.screen import Screen
+from textual.widget import Widget
+
+from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.while_open import WhileOpen
+
+MAX_LAYOUTS = 4
+"""Of one frame: views that are drawn may want other heights, and are laid out again then."""
+
+
+class WholeFrames(WhileOpen):
+    """Must precede Textual's class among the bases."""
+
+    _is_laying_out = _is_frame_due = False
+    _sizes: dict[LineView, Size] = {}  # noqa: RUF012  (replaced, never changed)
+    """Of all views in the newest layout, without their scroll bars."""
+
+    @property
+    def _self(self) -> Screen[Any]:
+        """As Textual's class, which follows among the bases."""
+        return cast("Screen[Any]", self)
+
+    def draw_resized(self) -> None:
+        """Draw all that depends on the sizes of views: they are others, or other views are there."""
+
+    def _refresh_layout(self, size: Size | None = None, scroll: bool = False) -> None:
+        if self._is_laying_out:
+            return
+        self._set_size_classes(self.outer_size if size is None else size)
+        self._is_laying_out = True
+        try:
+            self._lay_out(size, scroll)
+        finally:
+            self._is_laying_out = False
+        if self._is_frame_due:
+            self._is_frame_due = False
+            self._compositor_refresh()
+
+    def _lay_out(self, size: Size | None, scroll: bool) -> None:
+        """Until nothing that is drawn wants another height."""
+        super()._refresh_layout(size, scroll)  # type: ignore[misc]  # of the Textual class
+        for _ in range(MAX_LAYOUTS - 1):
+            if not self._draw_views() or not self._forget_arrangements():
+                return
+            super()._refresh_layout(size)  # type: ignore[misc]
+        self._draw_views()
+
+    def _screen_resized(self, size: Size) -> None:
+        """Not if it has this size already: it was hidden, and what it shows is drawn anew when it resumes. What is
+        below a dialog comes before it."""
+        if self._size != size:
+            if self.app.screen is self._self:
+                for below in self.app._background_screens:
+                    below._screen_resized(size)
+            super()._screen_resized(size)  # type: ignore[misc]
+
+    def _compositor_refresh(self) -> None:
+        """Draw a frame; during a layout, at its end. Where one is waited for, it comes first."""
+        if self._is_laying_out:
+            self._is_frame_due = True
+        elif self.is_open and self._self.is_current and self._forget_arrangements():
+            self._refresh_layout()
+        else:
+            super()._compositor_refresh()  # type: ignore[misc]
+
+    def _set_size_classes(self, size: Size) -> None:
+        """Textual sets them when the first frame of a size is drawn."""
+        app = self.app
+        breakpoints = [*(app.HORIZONTAL_BREAKPOINTS or ()), *(app.VERTICAL_BREAKPOINTS or ())]
+        classes = {name: False for _, name in breakpoints}
+        for cells, points in ((size.width, app.HORIZONTAL_BREAKPOINTS), (size.height, app.VERTICAL_BREAKPOINTS)):
+            classes.update(dict.fromkeys(self._self._get_breakpoint_classes(cells, points or []), True))
+        self.update_classes(classes, animate=False)
+
+    def _draw_views(self) -> bool:
+        """Draw the views whose size is new; False: there are none."""
+        if not self.is_open:
+            return False
+        before = self._sizes
+        views = [view for view in self._self._compositor.widgets if isinstance(view, LineView)]
+        self._sizes = {view: view.scrollable_content_region.size for view in views}
+        changed = [view for view, size in self._sizes.items() if before.get(view) != size]
+        for view in changed:
+            view.draw_for_size()
+        if changed:
+            self.draw_resized()
+        return bool(changed)
+
+    def _forget_arrangements(self) -> bool:
+        """Let the next layout divide the rows anew where a widget wants another height; False: none does."""
+        waiting = [widget for widget in self.walk_children(Widget) if widget._layout_required]
+        for widget in waiting:
+            widget._layout_required = False
+            for ancestor in widget.ancestors:
+                if not isinstance(ancestor, Widget):
+                    break
+                ancestor._clear_arrangement_cache()
+                ancestor._layout_updates += 1
+                self._self._layout_widgets.setdefault(ancestor, set()).add(widget)
+                if not ancestor.styles.auto_dimensions:
+                    break
+        return bool(waiting)

@@ -1,0 +1,64 @@
+"""Why a host is not reached, in a few words; the seconds behind it are never cut."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+import pytest
+
+from nictop.hosts.brief_reason import MAX_CELLS, brief_reason
+from nictop.hosts.session import MAX_BRIEF_CELLS, HostSession
+from nictop.hosts.specification import Host
+from nictop.model.facts import width
+from nictop.wire.errors import error_text, unreachable_error
+from nictop.wire.source import SourceState
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), "not resolved"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), "refused"),
+        (TimeoutError(), "no answer"),
+        (OSError(errno.EHOSTUNREACH, "No route to host"), "unreachable"),
+        (ConnectionResetError(), "connection closed"),
+    ],
+)
+def test_each_reason_of_an_attempt_has_its_words(error: OSError, words: str) -> None:
+    assert brief_reason(error_text(unreachable_error(error, "vm1.example"))) == words
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["", "vm1: the agent of this machine has no key that it takes; try ssh", "x" * 300, "a" * 30 + " b", "\x1b[2J"],
+)
+def test_other_reasons_end_with_whole_words(reason: str) -> None:
+    shown = brief_reason(reason)
+    assert width(shown) <= MAX_CELLS and "\x1b" not in shown
+    assert bool(shown) == bool(reason)
+    words = reason.replace(":", " ").split(" ")
+    if len(words) > 1 and len(words[0]) < MAX_CELLS:
+        assert shown.rstrip("…").rpartition(" ")[2] in words
+
+
+@pytest.mark.parametrize("cells", [MAX_BRIEF_CELLS, 30, 24])
+def test_the_seconds_stay_whole(cells: int) -> None:
+    host = HostSession(Host("pve", "pve.example"), None)
+    host.process(SourceState("lost", "jump host cannot reach pve: closed; try ssh from the jump host", 14.0), 100.0)
+    assert host.has_failed
+    text = host.brief_text(100.0, 1.0, cells)
+    assert width(text) <= cells and text.endswith(", retry in 14 s")
+    host.process(SourceState("connecting"), 114.0)
+    host.process(SourceState("connecting", stage="connect", target="192.0.2.1"), 114.0)
+    text = host.brief_text(127.0, 1.0, cells)
+    assert host.has_failed and width(text) <= cells and text.endswith("; attempt 1, 13 s")
+
+
+def test_the_first_attempt_has_no_reason() -> None:
+    host = HostSession(Host("pve", "pve.example"), None)
+    host.process(SourceState("connecting"), 100.0)
+    host.process(SourceState("connecting", stage="login", target="root"), 100.0)
+    assert not host.has_failed and host.brief_text(104.0, 1.0) == "logging in, 4 s"
+    host.process(SourceState("failed", "pve.example port 22: permission denied for root; try ssh"), 105.0)
+    assert host.brief_text(106.0, 1.0) == "failed: permission denied"
