@@ -17,7 +17,7 @@ from nictop.model.devices.tunnels import UDP_TUNNELS, devices_below, underlay
 from nictop.model.text import units
 from nictop.probe.records import LINK_COUNTERS, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import with_undo
 from nictop.rules.fixes.persistence import active_profile, ethtool_fixes
 from nictop.rules.fixes.stored_settings import stored_settings
 from nictop.rules.host import HostFacts, once_per_host
@@ -307,6 +307,6 @@ def _checksum_fixes(host: HostFacts, tunnel: Link, senders: Senders) -> Iterator
         if sender is host:
             yield from ethtool_fixes(host, tunnel, ["-K", CHECKSUM, "off"], note=everywhere)
             continue
-        change, undo = (command("ethtool", "-K", link.name, CHECKSUM, state) for state in ("off", "on"))
+        change, undo = with_undo(("ethtool", "-K", link.name, CHECKSUM), "off", "on")
         title = f"On {sender.name}: compute checksums of {link.name} in software"
         yield Fix("peer", title, (change,), False, (undo,), everywhere, sender.name)

@@ -14,7 +14,7 @@ from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import LINK_COUNTERS, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity, WhereToType
-from nictop.rules.fixes.commands import ManualStep, command
+from nictop.rules.fixes.commands import ManualStep, command, with_undo
 from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.host import HostFacts
 from nictop.rules.link.carrier_causes import nic_kind
@@ -82,9 +82,7 @@ def _hyperv(link: Link) -> tuple[Fix, ...]:
 
 
 def _virtualbox(link: Link) -> tuple[Fix, ...]:
-    change, undo = (
-        command("VBoxManage", "modifyvm", "<VM>", "--nicpromisc1", value) for value in ("allow-all", "deny")
-    )
+    change, undo = with_undo(("VBoxManage", "modifyvm", "<VM>", "--nicpromisc1"), "allow-all", "deny")
     note = "The number is that of the adapter; the guest must be off. Over Wi-Fi it is not possible."
     return (Fix("hypervisor", "Allow promiscuous mode of the adapter", (change,), True, (undo,), note),)
 
