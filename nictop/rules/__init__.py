@@ -19,6 +19,7 @@ import nictop.rules.bridge.forward_filters
 import nictop.rules.bridge.guest_vlans
 import nictop.rules.bridge.topology
 import nictop.rules.bridge.uplinks
+import nictop.rules.bridge.connected_pvids
 import nictop.rules.link.flags
 import nictop.rules.profiles.missing
 import nictop.rules.bond.port_links

@@ -240,40 +240,45 @@ class HostFacts:
         known = link.ethtool.driver_counter_names or ()
         if not positions:
             return None
-        counters = self.snapshot.counters
-        totals = counters.driver.get(link.ifindex) if counters is not None else None
-        watched = totals is not None and len(totals) == len(known)
-        if not watched:
-            totals = link.ethtool.driver_counters
-        if totals is None or len(totals) != len(known):
+        totals, is_watched = self._driver_totals(link)
+        if not totals:
             return None
         if not any(totals[position] for position in positions):
             # Nothing has been counted: no rate to compute, for most links of most hosts.
-            return DriverCounter(known[positions[0]].strip(), 0, 0.0 if watched and self.window else None)
-        rates = [self._driver_rate(link, position) if watched else None for position in positions]
-        known_rates = [rate for rate in rates if rate is not None]
-        most = max(zip(rates, positions, strict=True), key=lambda one: (one[0] or 0.0, totals[one[1]], -one[1]))[1]
-        return DriverCounter(
-            known[most].strip(),
-            sum(totals[position] for position in positions),
-            sum(known_rates) if known_rates else None,
-        )
+            return DriverCounter(known[positions[0]].strip(), 0, 0.0 if is_watched and self.window else None)
+        rates: dict[int, float] = {}
+        for position in positions if is_watched else ():
+            rate = self._driver_rate(link, position)
+            if rate is not None:
+                rates[position] = rate
+        # the one that rises fastest, else the largest, of equal ones the first
+        most = max(positions, key=lambda position: (rates.get(position, 0.0), totals[position], -position))
+        total = sum(totals[position] for position in positions)
+        return DriverCounter(known[most].strip(), total, sum(rates.values()) if rates else None)
 
     def driver_counters(self, link: Link) -> dict[str, DriverCounter]:
         """Driver counters by name (the first of equal names); {}: the driver has none, or they were not readable."""
         names = link.ethtool.driver_counter_names or ()
-        counters = self.snapshot.counters
-        totals = counters.driver.get(link.ifindex) if counters is not None else None
-        watched = totals is not None and len(totals) == len(names)
-        if not watched:
-            totals = link.ethtool.driver_counters
-        if totals is None or len(totals) != len(names):
-            return {}
+        totals, is_watched = self._driver_totals(link)
         found: dict[str, DriverCounter] = {}
-        for position, (name, total) in enumerate(zip(names, totals, strict=True)):
+        for position, (name, total) in enumerate(zip(names, totals, strict=False)):
             if name not in found:
-                found[name] = DriverCounter(name, total, self._driver_rate(link, position) if watched else None)
+                rate = self._driver_rate(link, position) if is_watched else None
+                found[name] = DriverCounter(name, total, rate)
         return found
+
+    def _driver_totals(self, link: Link) -> tuple[Sequence[int], bool]:
+        """(Values of the driver's counters in the order of their names, True: of the newest reading, False: of the
+        inventory); the values are empty if neither has one for each name."""
+        number_of_names = len(link.ethtool.driver_counter_names or ())
+        counters = self.snapshot.counters
+        newest = counters.driver.get(link.ifindex) if counters is not None else None
+        if newest is not None and len(newest) == number_of_names:
+            return newest, True
+        of_inventory = link.ethtool.driver_counters
+        if of_inventory is not None and len(of_inventory) == number_of_names:
+            return of_inventory, False
+        return (), False
 
     def _driver_rate(self, link: Link, position: int) -> float | None:
         def of_counter(rates: Rates) -> float | None:

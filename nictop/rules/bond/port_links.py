@@ -13,7 +13,7 @@ from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Bond, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.bonds import active_backup_fix
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.hypervisors import has_linux_hypervisor
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts, once_per_host
@@ -77,10 +77,7 @@ def forward_lacp_fix(host: HostFacts, ports: Sequence[Link]) -> tuple[Fix, ...]:
     virtual = any(nic_kind(host, port) == "virtual NIC" for port in ports)
     if not virtual or not has_linux_hypervisor(host.inventory.platform):
         return ()
-    change, undo = (
-        command("ip", "link", "set", "dev", "<TAP>", "type", "bridge_slave", "group_fwd_mask", mask)
-        for mask in ("4", "0")
-    )
+    change, undo = with_undo(("ip", "link", "set", "dev", "<TAP>", "type", "bridge_slave", "group_fwd_mask"), "4", "0")
     note = (
         "A Linux bridge does not forward LACPDUs. For the tap and for the uplink of each port; a bridge of its own for "
         "each port, with no other guest."
@@ -253,5 +250,5 @@ def _link_fixes(host: HostFacts, link: Link, port: Link, why: str) -> Iterator[F
     elif why == ARP:
         yield Fix("here", "Show the ARP targets", (command("cat", f"/proc/net/bonding/{link.name}"),))
     else:
-        up, down = (command("ip", "link", "set", "dev", port.name, state) for state in ("up", "down"))
+        up, down = with_undo(("ip", "link", "set", "dev", port.name), "up", "down")
         yield Fix("here", "Set the port up, unless it is out of service", (up,), False, (down,))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from nictop.model.devices.bonds import HASH_MODES, LACP_MODE, is_in_use, is_usable
 from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Bond, Link
-from nictop.rules.finding import Evidence, Fix
+from nictop.rules.finding import Evidence, Fix, Severity
 from nictop.rules.fixes.bonds import DEFAULT_MIIMON, option_fixes, set_option
 from nictop.rules.fixes.commands import Command, command, echo
 from nictop.rules.host import HostFacts
@@ -50,37 +50,39 @@ def active_backup_ports_differ_in_speed(host: HostFacts) -> Outcomes:
         active = next((port for port in ports if port.ifindex == bond.active_port), None)
         if active is None:
             continue
+        # of equally fast ports the active one
         fastest = max(ports, key=lambda port: (_speed(port) or 0, port is active))
-        slowest = min(_speed(port) or 0 for port in ports)
-        if slowest == _speed(fastest) or (fastest is active and bond.primary == active.ifindex):
+        slowest_speed = min(_speed(port) or 0 for port in ports)
+        is_pinned = fastest is active and bond.primary == active.ifindex
+        if slowest_speed == _speed(fastest) or is_pinned:
             continue
-        is_slow = fastest is not active
+        if fastest is not active:
+            severity: Severity = "warning"
+            title = f"active port {active.name} has {_speed(active)} Mb/s, {fastest.name} has {_speed(fastest)} Mb/s"
+        else:
+            severity = "info"
+            title = f"ports differ in speed and no primary is set; after a failover it may stay at {slowest_speed} Mb/s"
         primary = host.snapshot.links.get(bond.primary) if bond.primary is not None else None
         yield link_finding(
-            "warning" if is_slow else "info",
+            severity,
             host,
             link,
-            f"active port {active.name} has {_speed(active)} Mb/s, {fastest.name} has {_speed(fastest)} Mb/s"
-            if is_slow
-            else f"ports differ in speed and no primary is set; after a failover it may stay at {slowest} Mb/s",
-            evidence=(
-                *(
-                    Evidence(port.name, f"{_speed(port)} Mb/s{_role(port, active)}", f"ethtool {port.name}")
-                    for port in ports
-                ),
-                Evidence(
-                    "primary",
-                    "none" if primary is None else f"{primary.name}, primary_reselect {bond.primary_reselect}",
-                    f"ip -d link show dev {link.name}",
-                ),
-            ),
+            title,
+            evidence=(*_speed_evidence(ports, active), _primary_evidence(link, bond, primary)),
             why="An active-backup bond is as fast as its active port.",
             fixes=_primary_fixes(host, link, fastest, primary, active),
         )
 
 
-def _role(port: Link, active: Link) -> str:
-    return ", active" if port is active else ", backup"
+def _speed_evidence(ports: Sequence[Link], active: Link) -> Iterator[Evidence]:
+    for port in ports:
+        role = "active" if port is active else "backup"
+        yield Evidence(port.name, f"{_speed(port)} Mb/s, {role}", f"ethtool {port.name}")
+
+
+def _primary_evidence(link: Link, bond: Bond, primary: Link | None) -> Evidence:
+    value = "none" if primary is None else f"{primary.name}, primary_reselect {bond.primary_reselect}"
+    return Evidence("primary", value, f"ip -d link show dev {link.name}")
 
 
 def _primary_fixes(host: HostFacts, link: Link, fastest: Link, primary: Link | None, active: Link) -> tuple[Fix, ...]:
@@ -150,25 +152,17 @@ def hash_policy_uses_one_port(host: HostFacts) -> Outcomes:
         if len(ports) < 2 or total < MIN_WINDOW_PACKETS:
             continue
         busiest = max(ports, key=lambda port: sent[port.name])
-        if sent[busiest.name] < ONE_PORT_SHARE * total:
+        share = sent[busiest.name] / total
+        if share < ONE_PORT_SHARE:
             continue
-        bits = host.link_rate(busiest, lambda rates: rates.tx_bits) or 0.0
-        limit = (_speed(busiest) or 0) * 1e6
         better = FINE_POLICIES.get(bond.hash_policy, "layer3+4")
         yield link_finding(
-            "warning" if limit and bits >= BUSY_SHARE * limit else "info",
+            "warning" if _is_near_its_speed(host, busiest) else "info",
             host,
             link,
-            f"{busiest.name} sends {sent[busiest.name] / total:.0%} of the packets (hash policy {bond.hash_policy})",
+            f"{busiest.name} sends {share:.0%} of the packets (hash policy {bond.hash_policy})",
             evidence=(
-                *(
-                    Evidence(
-                        f"{port.name} sent",
-                        f"{units.count(round(sent[port.name]))} packets in {host.elapsed:.0f} s",
-                        "RTM_GETSTATS tx_packets",
-                    )
-                    for port in ports
-                ),
+                *_sent_evidence(host, sent),
                 Evidence("xmit_hash_policy", bond.hash_policy, f"ip -d link show dev {link.name}"),
             ),
             why="The other ports are idle, and the bond is no faster than one port.",
@@ -177,9 +171,22 @@ def hash_policy_uses_one_port(host: HostFacts) -> Outcomes:
 
 
 def _sends(bond: Bond, port: Link) -> bool:
-    return port.bond_port is not None and (
-        is_in_use(port.bond_port) if bond.mode == LACP_MODE else port.bond_port.active
-    )
+    if port.bond_port is None:
+        return False
+    return is_in_use(port.bond_port) if bond.mode == LACP_MODE else port.bond_port.active
+
+
+def _is_near_its_speed(host: HostFacts, port: Link) -> bool:
+    """False also if its speed is not known."""
+    speed = _speed(port)
+    sent_bits = host.link_rate(port, lambda rates: rates.tx_bits) or 0.0
+    return bool(speed) and sent_bits >= BUSY_SHARE * (speed or 0) * 1e6
+
+
+def _sent_evidence(host: HostFacts, sent: Mapping[str, float]) -> Iterator[Evidence]:
+    for name, packets in sent.items():
+        value = f"{units.count(round(packets))} packets in {host.elapsed:.0f} s"
+        yield Evidence(f"{name} sent", value, "RTM_GETSTATS tx_packets")
 
 
 def _sent_packets(host: HostFacts, link: Link) -> float:

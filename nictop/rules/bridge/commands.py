@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from nictop.model.devices.bridges import default_pvid, find_vlan, pvid, range_text
 from nictop.probe.records import BridgeVlan, Link
 from nictop.rules.bridge.attachments import Attachment
 from nictop.rules.finding import Fix, WhereToType, on_peer
-from nictop.rules.fixes.commands import Command, Step, command, print_lines
+from nictop.rules.fixes.commands import Command, command, print_lines
 from nictop.rules.fixes.persistence import (
     NEXT_ACTIVATION_NOTE,
     SAFE_NAME,
@@ -110,46 +111,73 @@ Vlans = tuple["str | None", tuple[str, ...]]
 
 def proxmox_fixes(at: Attachment, bridge: Link, vlans: Vlans | None, before: Vlans | None) -> tuple[Fix, ...]:
     """One net line of a VM or container; `vlans`: (tag, trunks)."""
-    vm, container = PROXMOX_VM_TAP.fullmatch(at.tap.name), PROXMOX_CONTAINER_VETH.fullmatch(at.tap.name)
-    if vm is None and container is None:
+    place = _proxmox_place(at.tap)
+    if place is None:
         return ()
-    found = vm or container
-    assert found is not None
-    number, index = found.groups()
-    mac = mac_or_placeholder(at.nic)
     old_bridge = at.aware.bridge if at.aware is not None else bridge
-    tool, kind = ("qm", "VM") if vm is not None else ("pct", "container")
-    title = f"Store in the configuration of {kind} {number}"
+    title = f"Store in the configuration of {place.kind} {place.number}"
     names = [bridge.name, old_bridge.name]
-    if vm is None:  # whoever is root in the container names its NICs: ``e,firewall=0``
+    if place.tool == "pct":  # whoever is root in the container names its NICs: ``e,firewall=0``
         names.append(at.nic.name)
-    if not all(SAFE_NAME.fullmatch(name) for name in names):
-        note = f"No command: a name in it would be read as options of net{index}. Edit it by hand, see {tool} config "
-        return (Fix("proxmox", title, (), True, note=f"{note}{number}."),)
-
-    def line(bridge: Link, vlans: Vlans | None) -> Command:
-        tag, trunks = vlans or (None, ())
-        first = f"{PROXMOX_MODELS.get(link_driver(at.nic) or '', 'virtio')}={mac}"
-        parts = [first if vm is not None else f"name={at.nic.name},hwaddr={mac}", f"bridge={bridge.name}"]
-        if at.aware is not None and at.aware.port.name.startswith(PROXMOX_FIREWALL_PREFIX):
-            parts.append("firewall=1")
-        parts += [f"tag={tag}"] if tag is not None else []
-        parts += [f"trunks={';'.join(trunks)}"] if trunks else []
-        option = f"--net{index}" if vm is not None else f"-net{index}"
-        return command(tool, "set", number, option, ",".join(parts))
-
+    if not all(map(SAFE_NAME.fullmatch, names)):
+        note = f"No command: a name in it would be read as options of net{place.nic}. Edit it by hand, see "
+        return (Fix("proxmox", title, (), True, note=f"{note}{place.tool} config {place.number}."),)
     return (
         Fix(
             "proxmox",
             title,
-            (line(bridge, vlans),),
+            (_proxmox_line(at, place, bridge, vlans),),
             True,
-            (line(old_bridge, before),),
-            f"Replaces the whole line net{index}: repeat its other options (rate, queues, mtu, ip), see {tool} config "
-            f"{number}. Takes "
-            "effect at once.",
+            (_proxmox_line(at, place, old_bridge, before),),
+            f"Replaces the whole line net{place.nic}: repeat its other options (rate, queues, mtu, ip), see "
+            f"{place.tool} config {place.number}. Takes effect at once.",
         ),
     )
+
+
+class _ProxmoxPlace(NamedTuple):
+    """Where the configuration of Proxmox VE has the NIC of a guest."""
+
+    tool: Literal["qm", "pct"]
+    number: str
+    """Of the VM or container."""
+    nic: str
+    """``0``: the line net0"""
+
+    @property
+    def kind(self) -> str:
+        return "VM" if self.tool == "qm" else "container"
+
+
+def _proxmox_place(tap: Link) -> _ProxmoxPlace | None:
+    """By the name that Proxmox VE gives a tap or veth; None: it is another one's."""
+    found = PROXMOX_VM_TAP.fullmatch(tap.name)
+    if found is not None:
+        return _ProxmoxPlace("qm", found[1], found[2])
+    found = PROXMOX_CONTAINER_VETH.fullmatch(tap.name)
+    if found is not None:
+        return _ProxmoxPlace("pct", found[1], found[2])
+    return None
+
+
+def _proxmox_line(at: Attachment, place: _ProxmoxPlace, bridge: Link, vlans: Vlans | None) -> Command:
+    """``qm set 100 --net0 virtio=MAC,bridge=vmbr0,tag=20``"""
+    mac = mac_or_placeholder(at.nic)
+    if place.tool == "qm":
+        option = f"--net{place.nic}"
+        parts = [f"{PROXMOX_MODELS.get(link_driver(at.nic) or '', 'virtio')}={mac}"]
+    else:
+        option = f"-net{place.nic}"
+        parts = [f"name={at.nic.name},hwaddr={mac}"]
+    parts.append(f"bridge={bridge.name}")
+    if at.aware is not None and at.aware.port.name.startswith(PROXMOX_FIREWALL_PREFIX):
+        parts.append("firewall=1")
+    tag, trunks = vlans or (None, ())
+    if tag is not None:
+        parts.append(f"tag={tag}")
+    if trunks:
+        parts.append(f"trunks={';'.join(trunks)}")
+    return command(place.tool, "set", place.number, option, ",".join(parts))
 
 
 def vlan_element(tag: str | None, trunks: Sequence[str]) -> str:
@@ -207,40 +235,49 @@ def stored_fixes(
     setting = VlanSetting(number, access)
     profile = active_profile(host, link)
     if profile is not None:
-        name = "bridge.vlans" if link.kind == "bridge" else "bridge-port.vlans"
-        add, remove = (command("nmcli", "con", "mod", "uuid", profile, f"{sign}{name}", setting.nmcli) for sign in "+-")
-        title = "Store in the NetworkManager profile"
-        return (Fix(where, title, (add,), True, (remove,), NEXT_ACTIVATION_NOTE),)
+        return (_in_the_profile(link, profile, setting, where),)
     networkd = host.inventory.networkd.get(link.ifindex)
     if networkd is not None and networkd.network_file and is_run_by_networkd(host, link):
-        folder = f"/etc/systemd/network/{networkd.network_file.rpartition('/')[2]}.d"
-        file = f"{folder}/vlan-{number}.conf"
-        commands: tuple[Step, ...] = (command("mkdir", "-p", folder), print_lines(setting.networkd, file))
-        note = "Takes effect with networkctl reload or at the next boot; the command above applies it now."
-        return (Fix(where, "Store in the .network file", commands, True, (command("rm", file),), note),)
+        return (_in_the_network_file(networkd.network_file, setting, where),)
+    if access or link.kind in GUEST_KINDS:
+        return ()
     bridge = link if link.kind == "bridge" else host.snapshot.links.get(link.master or 0)
     stanza = ifupdown_stanza(host, bridge) if bridge is not None else None
-    if (
-        bridge is None
-        or stanza is None
-        or access
-        or SAFE_NAME.fullmatch(bridge.name) is None
-        or link.kind in GUEST_KINDS
-    ):
+    if bridge is None or stanza is None or SAFE_NAME.fullmatch(bridge.name) is None:
         return ()
+    return (_in_the_stanza(stanza.file, bridge, number, where),)
+
+
+def _in_the_profile(link: Link, profile: str, setting: VlanSetting, where: WhereToType) -> Fix:
+    name = "bridge.vlans" if link.kind == "bridge" else "bridge-port.vlans"
+    modify = ("nmcli", "con", "mod", "uuid", profile)
+    add = command(*modify, f"+{name}", setting.nmcli)
+    remove = command(*modify, f"-{name}", setting.nmcli)
+    return Fix(where, "Store in the NetworkManager profile", (add,), True, (remove,), NEXT_ACTIVATION_NOTE)
+
+
+def _in_the_network_file(network_file: str, setting: VlanSetting, where: WhereToType) -> Fix:
+    """A file of its own beside the .network file."""
+    folder = f"/etc/systemd/network/{network_file.rpartition('/')[2]}.d"
+    file = f"{folder}/vlan-{setting.number}.conf"
+    commands = (command("mkdir", "-p", folder), print_lines(setting.networkd, file))
+    note = "Takes effect with networkctl reload or at the next boot; the command above applies it now."
+    return Fix(where, "Store in the .network file", commands, True, (command("rm", file),), note)
+
+
+def _in_the_stanza(file: str, bridge: Link, number: int | str, where: WhereToType) -> Fix:
+    """In the line bridge-vids of the bridge."""
     start = rf"^[[:space:]]*iface[[:space:]][[:space:]]*{escaped_pattern(bridge.name)}[[:space:]]"
     lines = f"/{start}/,/^[[:space:]]*iface[[:space:]]/"
     option = r"[[:space:]]*bridge[-_]vids[[:space:]]"
-    return (
-        Fix(
-            where,
-            f"Store in {stanza.file}",
-            (command("sed", "-i", f"{lines}s/^{option}.*/& {number}/", stanza.file),),
-            True,
-            (command("sed", "-i", rf"{lines}s/^\({option}.*\) {number}$/\1/", stanza.file),),
-            f"Adds it to bridge-vids of {bridge.name}; without such a line, add one: bridge-vids {number}. Takes "
-            "effect with ifreload -a or at the next boot; the command above applies it now.",
-        ),
+    return Fix(
+        where,
+        f"Store in {file}",
+        (command("sed", "-i", f"{lines}s/^{option}.*/& {number}/", file),),
+        True,
+        (command("sed", "-i", rf"{lines}s/^\({option}.*\) {number}$/\1/", file),),
+        f"Adds it to bridge-vids of {bridge.name}; without such a line, add one: bridge-vids {number}. Takes "
+        "effect with ifreload -a or at the next boot; the command above applies it now.",
     )
 
 

@@ -103,12 +103,11 @@ def bridged_frames_are_filtered(host: HostFacts) -> Outcomes:
 def _by_cause(found: Sequence[BridgeFilter]) -> list[list[BridgeFilter]]:
     """Bridges with the same refusals together; without the separation that Docker makes on purpose."""
     groups: dict[object, list[BridgeFilter]] = {}
-    for one in found:
-        is_meant = all(refusal.is_meant for refusal in one.refusals.values())
-        if is_meant and DOCKER_BRIDGE.fullmatch(one.bridge.name):
+    for bridge in found:
+        if _is_meant(bridge) and is_docker(bridge.bridge):
             continue
-        key = tuple((family, id(refusal.at), id(refusal.rule)) for family, refusal in one.refusals.items())
-        groups.setdefault((key, is_docker(one.bridge)), []).append(one)
+        causes = tuple((family, id(refusal.at), id(refusal.rule)) for family, refusal in bridge.refusals.items())
+        groups.setdefault((causes, is_docker(bridge.bridge)), []).append(bridge)
     return list(groups.values())
 
 
@@ -119,42 +118,62 @@ def is_docker(bridge: Link) -> bool:
 def bridge_finding(host: HostFacts, found: BridgeFilter, others: Sequence[BridgeFilter] = ()) -> Finding:
     """`others`: bridges with the same refusals."""
     refusal = next(iter(found.refusals.values()))
-    families = " and ".join(FAMILY_NAMES[family] for family in found.refusals)
-    kind = "" if {"ipv4"} <= set(found.refusals) else f"{families} "
-    more = f" (and of {len(others)} more bridges)" if others else ""
-    allowed = f" but {' and '.join(one.upper() for one in found.passes)}" if found.passes else ""
-    guests = _guest_names(host, [port for one in (found, *others) for port in one.ports])
-    is_meant = all(one.is_meant for one in found.refusals.values())
-    whose = f"of {found.ports[0].name}" if is_meant and len(found.ports) == 1 else "between its ports"
+    all_ports = [port for bridge in (found, *others) for port in bridge.ports]
+    evidence = [*_refusal_evidence(found.refusals)]
+    if found.passes:
+        evidence.append(Evidence("accepted", ", ".join(found.passes), "the same chain"))
+    evidence += _call_evidence(host, found)
+    guests = _guest_names(host, all_ports)
+    evidence.append(Evidence("guests cut off", guests, f"bridge link show master {found.bridge.name}"))
+    if others:
+        names = [bridge.bridge.name for bridge in (found, *others)]
+        evidence.append(Evidence("bridges", ", ".join(names), "ip link"))
     return link_finding(
         _severity(found),
         host,
         found.bridge,
-        f"{kind}frames {whose}{more} are filtered by {_short_chain(refusal)} ({refusal_text(refusal)})",
-        evidence=(
-            *_refusal_evidence(found.refusals),
-            *((Evidence("accepted", ", ".join(found.passes), "the same chain"),) if found.passes else ()),
-            *_call_evidence(host, found),
-            Evidence("guests cut off", guests, f"bridge link show master {found.bridge.name}"),
-            *(
-                (Evidence("bridges", ", ".join([found.bridge.name, *(one.bridge.name for one in others)]), "ip link"),)
-                if others
-                else ()
-            ),
-        ),
-        why=f"Guests send and receive no {families} by the bridge{allowed}. ARP and the link of the guest look right."
-        if "arp" not in found.refusals
-        else "Guests send and receive nothing by the bridge.",
+        f"{_what_is_refused(found, others)} filtered by {_short_chain(refusal)} ({refusal_text(refusal)})",
+        evidence=tuple(evidence),
+        why=_effect(found),
         fixes=tuple(_fixes(host, found)),
     )
 
 
+def _family_names(found: BridgeFilter) -> str:
+    """``IPv4 and ARP``"""
+    return " and ".join(FAMILY_NAMES[family] for family in found.refusals)
+
+
+def _what_is_refused(found: BridgeFilter, others: Sequence[BridgeFilter]) -> str:
+    """``frames between its ports are``, ``IPv6 frames of vnet0 (and of 2 more bridges) are``"""
+    frames = "frames" if "ipv4" in found.refusals else f"{_family_names(found)} frames"
+    whose = "between its ports"
+    if _is_meant(found) and len(found.ports) == 1:
+        whose = f"of {found.ports[0].name}"
+    if others:
+        whose += f" (and of {len(others)} more bridges)"
+    return f"{frames} {whose} are"
+
+
+def _effect(found: BridgeFilter) -> str:
+    if "arp" in found.refusals:
+        return "Guests send and receive nothing by the bridge."
+    missing = f"{_family_names(found)} by the bridge"
+    if found.passes:
+        missing += f" but {' and '.join(family.upper() for family in found.passes)}"
+    return f"Guests send and receive no {missing}. ARP and the link of the guest look right."
+
+
+def _is_meant(found: BridgeFilter) -> bool:
+    return all(refusal.is_meant for refusal in found.refusals.values())
+
+
 def _severity(found: BridgeFilter) -> Severity:
-    if all(refusal.is_meant for refusal in found.refusals.values()):
+    if _is_meant(found):
         return "info"
-    if {"ipv4", "arp"}.intersection(found.refusals):
-        return "critical"
-    return "critical" if any(one.packets for one in found.refusals.values()) else "warning"
+    cuts_off = "ipv4" in found.refusals or "arp" in found.refusals
+    has_dropped = any(refusal.packets for refusal in found.refusals.values())
+    return "critical" if cuts_off or has_dropped else "warning"
 
 
 def refusal_text(refusal: Refusal) -> str:
@@ -189,12 +208,17 @@ def _call_evidence(host: HostFacts, found: BridgeFilter) -> Iterator[Evidence]:
 
 def _guest_names(host: HostFacts, ports: Sequence[Link]) -> str:
     """``web1 (vnet0), veth12ab``"""
-    machines = {
-        ifindex: thread.machine for thread in host.inventory.threads if thread.machine for ifindex in thread.links
-    }
-    named = [f"{machines[port.ifindex]} ({port.name})" if port.ifindex in machines else port.name for port in ports]
-    more = f", {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
-    return ", ".join(named[:MAX_NAMED]) + more
+    machines: dict[int, str] = {}
+    for thread in host.inventory.threads:
+        if thread.machine:
+            machines.update(dict.fromkeys(thread.links, thread.machine))
+    named = []
+    for port in ports[:MAX_NAMED]:
+        machine = machines.get(port.ifindex)
+        named.append(f"{machine} ({port.name})" if machine else port.name)
+    if len(ports) > MAX_NAMED:
+        named.append(f"{len(ports) - MAX_NAMED} more")
+    return ", ".join(named)
 
 
 def _program(chain: PacketChain, chains: Sequence[PacketChain]) -> str:
@@ -409,30 +433,43 @@ def _routed_fixes(host: HostFacts, found: RoutedRefusal) -> Iterator[Fix]:
     if SAFE_NAME.fullmatch(bridge) is None:
         return
     chains = host.inventory.filters.chains
-    same = (base.backend, base.family, base.table)
-    user = [one for one in chains if one.name == USER_CHAIN and (one.backend, one.family, one.table) == same]
-    chain = user[0] if user else base
+    user_chain = _user_chain(base, chains)
+    chain = user_chain or base
     if chain.table == FIREWALLD_TABLE:
         yield FIREWALLD_FIX
         return
     program = _program(chain, chains)
-    states = ("-m", "conntrack", "--ctstate", "RELATED,ESTABLISHED")
-    now: tuple[Step, ...]
-    undo: tuple[Step, ...]
-    if program:
-        rules = [("-i", bridge, "-j", "ACCEPT"), ("-o", bridge, *states, "-j", "ACCEPT")]
-        now = tuple(command(program, "-I", chain.name, *rule) for rule in rules)
-        undo = tuple(command(program, "-D", chain.name, *rule) for rule in rules)
-    else:
-        inward = ("oifname", bridge, "ct", "state", "established,related", "accept")
-        steps = [_nft_rule(chain, words) for words in (("iifname", bridge, "accept"), inward)]
-        now = tuple(step for inserted, _ in steps for step in inserted)
-        undo = tuple(step for _, deleted in steps for step in deleted)
+    now, undo = _iptables_rules(program, chain, bridge) if program else _nft_rules(chain, bridge)
     if not now:
         return
-    yield Fix("here", f"Accept what comes from {bridge}, and the answers", now, False, undo)
-    if user:
+    yield Fix("here", f"Accept what comes from {bridge}, and the answers", tuple(now), False, tuple(undo))
+    if user_chain is not None:
         yield _docker_unit(now)
     else:
         note = "Add the rules also where the chain is created: /etc/nftables.conf, /etc/iptables, a firewall."
         yield Fix("here", "Make it persistent", (), True, (), note)
+
+
+def _user_chain(base: PacketChain, chains: Sequence[PacketChain]) -> PacketChain | None:
+    """Docker's chain for rules of users in the same table."""
+    table = (base.backend, base.family, base.table)
+    for chain in chains:
+        if chain.name == USER_CHAIN and (chain.backend, chain.family, chain.table) == table:
+            return chain
+    return None
+
+
+def _iptables_rules(program: str, chain: PacketChain, bridge: str) -> tuple[list[Step], list[Step]]:
+    """(commands that accept what comes from a bridge, and the answers; commands that delete these rules)."""
+    outward = ("-i", bridge, "-j", "ACCEPT")
+    answers = ("-o", bridge, "-m", "conntrack", "--ctstate", "RELATED,ESTABLISHED", "-j", "ACCEPT")
+    insert = [command(program, "-I", chain.name, *rule) for rule in (outward, answers)]
+    delete = [command(program, "-D", chain.name, *rule) for rule in (outward, answers)]
+    return [*insert], [*delete]
+
+
+def _nft_rules(chain: PacketChain, bridge: str) -> tuple[list[Step], list[Step]]:
+    """The same; none if nft cannot take the names."""
+    now, undo = _nft_rule(chain, ("iifname", bridge, "accept"))
+    insert, delete = _nft_rule(chain, ("oifname", bridge, "ct", "state", "established,related", "accept"))
+    return now + insert, undo + delete

@@ -21,7 +21,7 @@ from nictop.rules.bridge.attachments import (
 )
 from nictop.rules.bridge.commands import VLAN_PLACEHOLDER, port_fixes, restored, stored_fixes, vlan_command
 from nictop.rules.finding import Evidence, Finding, Fix
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.persistence import NEXT_ACTIVATION_NOTE, active_profile
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule, pair_rule
@@ -136,20 +136,18 @@ def vlan_is_not_on_the_bridge(host: HostFacts) -> Outcomes:
     """
     for link in host.links:
         number = vlan_id(link)
-        bridge = host.snapshot.links.get(link.lower or 0) if link.lower_namespace is None else None
-        if number is None or not is_up(link) or bridge is None or bridge.kind != "bridge":
+        bridge = _filtering_bridge_below(host, link)
+        if number is None or bridge is None or not is_up(link):
             continue
-        if not filters_vlans(bridge) or bridge.bridge_vlans is None or vlan_protocol(link) != vlan_protocol(bridge):
+        entry = find_vlan(bridge.bridge_vlans or (), number)
+        if entry is None:
+            title = f"VLAN {number} is not on {bridge.name}"
+        elif entry.untagged:
+            title = f"VLAN {number} leaves {bridge.name} untagged: {bridge.name} receives its frames"
+        else:
             continue
-        entry = find_vlan(bridge.bridge_vlans, number)
-        if entry is not None and not entry.untagged:
-            continue
-        has_address = any(one.scope == "global" for one in link.addresses)
-        title = (
-            f"VLAN {number} is not on {bridge.name}"
-            if entry is None
-            else f"VLAN {number} leaves {bridge.name} untagged: {bridge.name} receives its frames"
-        )
+        has_address = any(address.scope == "global" for address in link.addresses)
+        vlans = vlans_text(bridge.bridge_vlans or ())
         yield link_finding(
             "critical" if has_address else "warning",
             host,
@@ -157,24 +155,29 @@ def vlan_is_not_on_the_bridge(host: HostFacts) -> Outcomes:
             title,
             evidence=(
                 Evidence("VLAN link", f"{link.name} (VLAN {number})", f"ip -d link show {link.name}"),
-                Evidence(
-                    f"VLANs of {bridge.name} itself",
-                    vlans_text(bridge.bridge_vlans),
-                    f"bridge vlan show dev {bridge.name}",
-                ),
+                Evidence(f"VLANs of {bridge.name} itself", vlans, f"bridge vlan show dev {bridge.name}"),
             ),
             why=f"Frames between {bridge.name} and the host are filtered like those of a port.",
-            fixes=(
-                Fix(
-                    "here",
-                    f"Add VLAN {number} to {bridge.name}",
-                    (vlan_command("add", bridge, number, "self"),),
-                    False,
-                    (restored(bridge, bridge.bridge_vlans, number),),
-                ),
-                *stored_fixes(host, bridge, number),
-            ),
+            fixes=(_add_to_bridge(bridge, number), *stored_fixes(host, bridge, number)),
         )
+
+
+def _filtering_bridge_below(host: HostFacts, link: Link) -> Link | None:
+    """The bridge that a VLAN link is above, if it filters VLANs of its protocol, and those of its own are known."""
+    if link.lower_namespace is not None:
+        return None
+    bridge = host.snapshot.links.get(link.lower or 0)
+    if bridge is None or bridge.kind != "bridge" or not filters_vlans(bridge):
+        return None
+    if bridge.bridge_vlans is None or vlan_protocol(link) != vlan_protocol(bridge):
+        return None
+    return bridge
+
+
+def _add_to_bridge(bridge: Link, vlan: int) -> Fix:
+    add = vlan_command("add", bridge, vlan, "self")
+    undo = restored(bridge, bridge.bridge_vlans or (), vlan)
+    return Fix("here", f"Add VLAN {vlan} to {bridge.name}", (add,), False, (undo,))
 
 
 @host_rule(FAMILY, "warning", needs=("bridge_vlans",))
@@ -189,28 +192,23 @@ def vlan_filtering_is_off(host: HostFacts) -> Outcomes:
     for bridge in host.links:
         if bridge.kind != "bridge" or bridge.details.get("bridge_vlan_filtering") is not False:
             continue
-        default = default_pvid(bridge)
-        found = {
-            port.name: ", ".join(range_text(one) for one in own)
-            for port in ports_of(host, bridge)
-            if (own := [one for one in port.bridge_vlans or () if (one.first, one.last) != (default, default)])
-        }
-        if not found:
+        ports = _ports_with_vlans(host, bridge)
+        if not ports:
             continue
-        named = [f"{name}: {vlans}" for name, vlans in sorted(found.items())]
-        more = f" and {len(named) - MAX_NAMED_PORTS} more" if len(named) > MAX_NAMED_PORTS else ""
-        turn_on, turn_off = (
-            command("ip", "link", "set", "dev", bridge.name, "type", "bridge", "vlan_filtering", value)
-            for value in "10"
-        )
+        named = ", ".join(ports[:MAX_NAMED_PORTS])
+        if len(ports) > MAX_NAMED_PORTS:
+            named += f" and {len(ports) - MAX_NAMED_PORTS} more"
+        count = "1 port" if len(ports) == 1 else f"{len(ports)} ports"
+        setting = ("ip", "link", "set", "dev", bridge.name, "type", "bridge", "vlan_filtering")
+        turn_on, turn_off = with_undo(setting, "1", "0")
         yield link_finding(
             "warning",
             host,
             bridge,
-            f"VLANs set on {len(named)} port{'s' if len(named) > 1 else ''} have no effect: vlan_filtering is off",
+            f"VLANs set on {count} have no effect: vlan_filtering is off",
             evidence=(
                 Evidence("vlan_filtering", "0", f"ip -d link show {bridge.name}"),
-                Evidence("VLANs", ", ".join(named[:MAX_NAMED_PORTS]) + more, "bridge vlan show"),
+                Evidence("VLANs", named, "bridge vlan show"),
             ),
             why="Ports that should be in separate VLANs are in one network, and no tags are added or removed.",
             fixes=(
@@ -227,12 +225,21 @@ def vlan_filtering_is_off(host: HostFacts) -> Outcomes:
         )
 
 
+def _ports_with_vlans(host: HostFacts, bridge: Link) -> list[str]:
+    """``vnet0: 20, 30-40``: ports that have other VLANs than the default PVID, by name."""
+    default = default_pvid(bridge)
+    found = []
+    for port in ports_of(host, bridge):
+        ranges = [vlan for vlan in port.bridge_vlans or () if (vlan.first, vlan.last) != (default, default)]
+        if ranges:
+            found.append(f"{port.name}: {', '.join(map(range_text, ranges))}")
+    return sorted(found)
+
+
 def _stored_filtering(host: HostFacts, bridge: Link) -> tuple[Fix, ...]:
     profile = active_profile(host, bridge)
     if profile is None:
         return ()
-    change, undo = (
-        command("nmcli", "con", "mod", "uuid", profile, "bridge.vlan-filtering", value) for value in ("yes", "no")
-    )
+    change, undo = with_undo(("nmcli", "con", "mod", "uuid", profile, "bridge.vlan-filtering"), "yes", "no")
     title = "Store in the NetworkManager profile"
     return (Fix("here", title, (change,), True, (undo,), NEXT_ACTIVATION_NOTE),)

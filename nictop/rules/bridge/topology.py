@@ -13,13 +13,15 @@ from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.probe.records import BridgePort, Link
 from nictop.rules.bridge.attachments import Attachment, attachments, is_up, is_working, ports_of, uplinks
 from nictop.rules.bridge.commands import is_proxmox, libvirt_fixes, proxmox_fixes
-from nictop.rules.finding import Evidence, Finding, Fix, Severity, on_peer
-from nictop.rules.fixes.commands import command
+from nictop.rules.finding import Evidence, Finding, Fix, on_peer
+from nictop.rules.fixes.commands import Step, command, with_undo
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule, pair_rule
 from nictop.rules.subjects import link_finding
 
 FAMILY: Final = "bridges and VLANs"
+POINT_TO_POINT_PREFIX = 31
+"""Prefix length from which on a subnet has no more than two addresses (RFC 3021)."""
 DEFAULT_FORWARD_DELAY = 1500
 """Hundredths of a second."""
 MIN_FORWARD_DELAY = 200
@@ -80,63 +82,86 @@ def _state_finding(host: HostFacts, port: Link, state: BridgePort, bridge: Link)
 
 
 def _blocked(host: HostFacts, port: Link, state: BridgePort, bridge: Link, evidence: list[Evidence]) -> Finding:
-    leading = uplinks(host, bridge)
-    others = [one for one in leading if one is not port and one.bridge_port and one.bridge_port.state == "forwarding"]
-    is_redundant = port in leading and bool(others)
-    severity: Severity = "info" if is_redundant else "critical"
-    designated = state.designated_bridge
-    fixes: tuple[Fix, ...] = ()
-    if designated is not None:
-        named = next((one.name for one in host.links if one.kind == "bridge" and one.address == designated), "")
-        text = f"{named} of this host" if named else designated
-        evidence.append(Evidence("designated bridge", text, f"bridge -d link show dev {port.name}"))
-    if is_redundant:
-        why = f"The network is reached by {others[0].name}. STP uses this port when that one fails."
-        if state.cost is not None:
-            fixes = (_preferred(port, state.cost),)
-    else:
+    if state.designated_bridge is not None:
+        name = _name_of_bridge(host, state.designated_bridge)
+        evidence.append(Evidence("designated bridge", name, f"bridge -d link show dev {port.name}"))
+    title = f"blocked by STP on {bridge.name}"
+    other = _forwarding_uplink(host, bridge, port)
+    if other is None:
         why = "There is another way to the network behind this port; with both, frames would circulate."
-        down, up = (command("ip", "link", "set", "dev", port.name, change) for change in ("down", "up"))
-        note = "The port carries no traffic now. Or disconnect the other way, which leads " + (
-            f"to another port of {bridge.name}." if designated == bridge.address else "over the designated bridge."
+        return link_finding(
+            "critical", host, port, title, evidence=tuple(evidence), why=why, fixes=(_disconnect(port, state, bridge),)
         )
-        fixes = (Fix("here", "Remove the loop: disconnect this port", (down,), False, (up,), note),)
-    return link_finding(
-        severity,
-        host,
-        port,
-        f"blocked by STP on {bridge.name}" + (": redundant uplink" if is_redundant else ""),
-        evidence=tuple(evidence),
-        why=why,
-        fixes=fixes,
-    )
+    why = f"The network is reached by {other.name}. STP uses this port when that one fails."
+    fixes = (_preferred(port, state.cost),) if state.cost is not None else ()
+    title += ": redundant uplink"
+    return link_finding("info", host, port, title, evidence=tuple(evidence), why=why, fixes=fixes)
+
+
+def _name_of_bridge(host: HostFacts, address: str) -> str:
+    """``br0 of this host``, or its address."""
+    for link in host.links:
+        if link.kind == "bridge" and link.address == address:
+            return f"{link.name} of this host"
+    return address
+
+
+def _forwarding_uplink(host: HostFacts, bridge: Link, port: Link) -> Link | None:
+    """Another uplink that forwards, if the port is an uplink itself."""
+    outward = uplinks(host, bridge)
+    if port not in outward:
+        return None
+    for uplink in outward:
+        if uplink is not port and uplink.bridge_port and uplink.bridge_port.state == "forwarding":
+            return uplink
+    return None
+
+
+def _disconnect(port: Link, state: BridgePort, bridge: Link) -> Fix:
+    down, up = with_undo(("ip", "link", "set", "dev", port.name), "down", "up")
+    is_one_bridge = state.designated_bridge == bridge.address
+    way = f"to another port of {bridge.name}" if is_one_bridge else "over the designated bridge"
+    note = f"The port carries no traffic now. Or disconnect the other way, which leads {way}."
+    return Fix("here", "Remove the loop: disconnect this port", (down,), False, (up,), note)
 
 
 def _preferred(port: Link, cost: int) -> Fix:
-    change, undo = (command("bridge", "link", "set", "dev", port.name, "cost", str(value)) for value in (1, cost))
+    change, undo = with_undo(("bridge", "link", "set", "dev", port.name, "cost"), "1", str(cost))
     return Fix("here", f"Prefer {port.name}", (change,), False, (undo,), "Only if it should carry the traffic.")
 
 
 def _shorter_delay(bridge: Link) -> Fix:
-    change, undo = (
-        command("ip", "link", "set", "dev", bridge.name, "type", "bridge", "forward_delay", str(value))
-        for value in (MIN_FORWARD_DELAY, DEFAULT_FORWARD_DELAY)
+    change, undo = with_undo(
+        ("ip", "link", "set", "dev", bridge.name, "type", "bridge", "forward_delay"),
+        str(MIN_FORWARD_DELAY),
+        str(DEFAULT_FORWARD_DELAY),
     )
     note = "The shortest delay with STP. All bridges of the network should have the same; undo: the default, 15 s."
     return Fix("here", "Shorten the forward delay to 2 s", (change,), False, (undo,), note)
 
 
 def _forward_again(port: Link, state: BridgePort, bridge: Link) -> Fix:
-    if bridge.details.get("bridge_stp"):  # the kernel does not accept a state then
-        again = tuple(command("ip", "link", "set", "dev", port.name, change) for change in ("down", "up"))
-        guard = (command("bridge", "link", "set", "dev", port.name, "guard", "off"),) if state.guard else ()
-        undo = (command("bridge", "link", "set", "dev", port.name, "guard", "on"),) if state.guard else ()
-        note = "Without BPDU guard STP takes part in the spanning tree of the other bridge." if state.guard else ""
-        return Fix("here", "Start the port again", (*guard, *again), False, undo, note)
-    numbers = {"disabled": "0", "blocking": "4"}
-    set_state = ("bridge", "link", "set", "dev", port.name, "state")
-    undo = (command(*set_state, numbers[state.state]),) if state.state in numbers else ()
-    return Fix("here", "Set the state to forwarding", (command(*set_state, "3"),), False, undo)
+    if not bridge.details.get("bridge_stp"):
+        return _set_forwarding(port, state)
+    # with STP the kernel does not accept a state
+    down, up = with_undo(("ip", "link", "set", "dev", port.name), "down", "up")
+    if not state.guard:
+        return Fix("here", "Start the port again", (down, up), False)
+    guard_off, guard_on = with_undo(("bridge", "link", "set", "dev", port.name, "guard"), "off", "on")
+    note = "Without BPDU guard STP takes part in the spanning tree of the other bridge."
+    return Fix("here", "Start the port again", (guard_off, down, up), False, (guard_on,), note)
+
+
+STATE_NUMBERS = {"disabled": "0", "blocking": "4", "forwarding": "3"}
+"""linux/if_bridge.h BR_STATE_…; those between blocking and forwarding pass by themselves."""
+
+
+def _set_forwarding(port: Link, state: BridgePort) -> Fix:
+    setting = ("bridge", "link", "set", "dev", port.name, "state")
+    undo: tuple[Step, ...] = ()
+    if state.state in STATE_NUMBERS:
+        undo = (command(*setting, STATE_NUMBERS[state.state]),)
+    return Fix("here", "Set the state to forwarding", (command(*setting, STATE_NUMBERS["forwarding"]),), False, undo)
 
 
 # ---------------------------------------------------------------------------------------------------- another bridge
@@ -155,8 +180,8 @@ def guest_is_on_another_bridge(hosts: Sequence[HostFacts]) -> Outcomes:
 
     Sources: libvirt wiki "Networking" (bridged networking); Proxmox VE documentation "Network Configuration".
     """
-    known = attachments(hosts)
-    for at in known:
+    watched = attachments(hosts)
+    for at in watched:
         found = outer_port(at.tap, at.owner.snapshot.links)
         networks = _networks(at.base)
         if found is None or len(networks) != 1 or not is_working(at.base):
@@ -164,42 +189,54 @@ def guest_is_on_another_bridge(hosts: Sequence[HostFacts]) -> Outcomes:
         port, bridge = found
         if uplinks(at.owner, bridge) or _networks(bridge) or _has_trunk(at.owner, bridge, port):
             continue
-        network = next(iter(networks))
-        for other in at.owner.links:
-            if other.kind != "bridge" or other is bridge or not is_working(other) or not uplinks(at.owner, other):
-                continue
-            evidence = _same_network(at, other, network, known, alone=len(ports_of(at.owner, bridge)) == 1)
+        (network,) = networks
+        is_alone = len(ports_of(at.owner, bridge)) == 1
+        for other in _bridges_with_uplinks(at.owner, bridge):
+            evidence = _same_network(at, other, network, watched if is_alone else ())
             if evidence is not None:
                 yield _other_bridge_finding(at, port, bridge, other, network=network, evidence=evidence)
                 break
 
 
+def _bridges_with_uplinks(host: HostFacts, but: Link) -> Iterator[Link]:
+    for bridge in host.links:
+        if bridge.kind == "bridge" and bridge is not but and is_working(bridge) and uplinks(host, bridge):
+            yield bridge
+
+
 def _networks(link: Link) -> set[Network]:
-    written = (one for one in link.addresses if one.family == "ipv4" and one.scope == "global")
-    networks = (parse_network(f"{one.address}/{one.prefix_length}") for one in written if one.prefix_length < 31)
-    return {one for one in networks if one is not None}
+    """The IPv4 subnets of its addresses."""
+    found = set()
+    for address in link.addresses:
+        if address.family != "ipv4" or address.scope != "global" or address.prefix_length >= POINT_TO_POINT_PREFIX:
+            continue
+        network = parse_network(f"{address.address}/{address.prefix_length}")
+        if network is not None:
+            found.add(network)
+    return found
 
 
 def _has_trunk(host: HostFacts, bridge: Link, port: Link) -> bool:
     """Another port of the bridge is a veth to a further bridge, or into another network namespace."""
-    for one in ports_of(host, bridge):
-        if one.ifindex == port.ifindex or one.kind != "veth":
+    for other in ports_of(host, bridge):
+        if other.ifindex == port.ifindex or other.kind != "veth":
             continue
-        peer = veth_peer(one, host.snapshot.links)
+        peer = veth_peer(other, host.snapshot.links)
         if peer is None or bridge_of(peer, host.snapshot.links) is not None:
             return True
     return False
 
 
-def _same_network(
-    at: Attachment, other: Link, network: Network, known: Sequence[Attachment], *, alone: bool
-) -> Evidence | None:
+def _same_network(at: Attachment, other: Link, network: Network, watched: Sequence[Attachment]) -> Evidence | None:
+    """What shows that the subnet of a guest is on another bridge: its address, or one of these guests on it."""
     if network in _networks(other):
         return Evidence(f"address of {other.name}", f"in {network}", f"ip address show dev {other.name}")
-    for one in known if alone else ():
-        found = outer_port(one.tap, one.owner.snapshot.links) if one.owner is at.owner else None
-        if found is not None and found[1] is other and network in _networks(one.base):
-            who = f"{one.guest.name} {one.base.name}"
+    for guest in watched:
+        if guest.owner is not at.owner or network not in _networks(guest.base):
+            continue
+        found = outer_port(guest.tap, guest.owner.snapshot.links)
+        if found is not None and found[1] is other:
+            who = f"{guest.guest.name} {guest.base.name}"
             return Evidence(f"guest on {other.name}", f"{who} in {network}", f"ip link show master {other.name}")
     return None
 

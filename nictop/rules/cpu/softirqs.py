@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.text import units
+from nictop.probe.records import Link
 from nictop.rules.cpu.interrupts import concentration
 from nictop.rules.cpu.steering import hot_cpu
 from nictop.rules.finding import Evidence, Fix
@@ -34,6 +35,7 @@ MIN_LOSS_SHARE = 1e-4
 MAX_BACKLOG_PACKETS = 100_000
 VIRTUAL_NIC_DRIVERS = ("vmxnet3", "virtio_net", "hv_netvsc")
 """Others have rules of their own, or rings that the hypervisor fills."""
+MORE_CPUS = Fix("here", "Distribute the load over more CPUs", (), note="Add queues, or move other work away.")
 
 
 @host_rule(
@@ -211,28 +213,25 @@ def receive_ring_overflows(host: HostFacts) -> Outcomes:
     counters = host.snapshot.counters
     for link in used_links(host):
         rates = newest_link_rates(host, link)
-        watched = counters is not None and link.ifindex in counters.driver
-        if rates is None or link_driver(link) in VIRTUAL_NIC_DRIVERS or not (rates.rx_missed or watched):
+        is_watched = counters is not None and link.ifindex in counters.driver
+        if rates is None or link_driver(link) in VIRTUAL_NIC_DRIVERS or not (rates.rx_missed or is_watched):
             continue
-        received = host.link_rate(link, lambda one: one.rx_packets) or 0.0
-        missed = host.link_rate(link, lambda one: one.rx_missed) or 0.0
-        own = host.driver_losses(link, "ring") if watched else None
-        lost = max(missed, (own.rate or 0.0) if own is not None else 0.0)
+        own = host.driver_losses(link, "ring") if is_watched else None
+        own_rate = own.rate or 0.0 if own is not None else 0.0
+        missed = host.link_rate(link, lambda rates: rates.rx_missed) or 0.0
+        received = host.link_rate(link, lambda rates: rates.rx_packets) or 0.0
+        # the driver may count the same packets: not their sum
+        lost = max(missed, own_rate)
         if received * host.elapsed < MIN_WINDOW_PACKETS or lost < MIN_LOSS_SHARE * received or not lost:
             continue
-        rings = link.ethtool.rings
         evidence = [
             Evidence("dropped", f"{units.per_second(lost)} of {units.packets_per_second(received)}", "RTM_GETSTATS"),
         ]
-        if own is not None and own.rate:
-            evidence.append(Evidence(own.name, units.per_second(own.rate), f"ethtool -S {link.name}"))
-        fixes: tuple[Fix, ...] = ()
+        if own is not None and own_rate:
+            evidence.append(Evidence(own.name, units.per_second(own_rate), f"ethtool -S {link.name}"))
+        rings = link.ethtool.rings
         if rings is not None and rings.rx and rings.max_rx:
             evidence.append(Evidence("receive ring", f"{rings.rx} of {rings.max_rx}", f"ethtool -g {link.name}"))
-            if rings.rx < rings.max_rx:
-                larger = min(rings.max_rx, 4 * rings.rx)
-                note = "The maximum is not always best: a ring larger than the CPU caches reduces the throughput."
-                fixes = ethtool_fixes(host, link, ["-G", "rx", str(larger)], note=note)
         yield link_finding(
             "warning",
             host,
@@ -240,6 +239,15 @@ def receive_ring_overflows(host: HostFacts) -> Outcomes:
             "receive ring full: packets dropped",
             evidence=tuple(evidence),
             why="The CPU did not empty the ring in time: bursts are longer than the ring, or the CPU is busy.",
-            fixes=fixes
-            or (Fix("here", "Distribute the load over more CPUs", (), note="Add queues, or move other work away."),),
+            fixes=_larger_ring(host, link) or (MORE_CPUS,),
         )
+
+
+def _larger_ring(host: HostFacts, link: Link) -> tuple[Fix, ...]:
+    """() if the ring has its maximum, or its sizes are not known."""
+    rings = link.ethtool.rings
+    if rings is None or not rings.rx or not rings.max_rx or rings.rx >= rings.max_rx:
+        return ()
+    larger = min(rings.max_rx, 4 * rings.rx)
+    note = "The maximum is not always best: a ring larger than the CPU caches reduces the throughput."
+    return ethtool_fixes(host, link, ["-G", "rx", str(larger)], note=note)

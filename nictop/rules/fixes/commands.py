@@ -62,6 +62,11 @@ def command(*argv: str) -> Command:
     return Command(argv)
 
 
+def with_undo(words: Sequence[str], new: str, old: str) -> tuple[Command, Command]:
+    """The command with the new value as its last word, and the same with the old one."""
+    return command(*words, new), command(*words, old)
+
+
 def echo(text: str | int, file: str) -> Command:
     """``echo TEXT > FILE``"""
     return Command(("echo", str(text)), file)

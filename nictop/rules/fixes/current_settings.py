@@ -5,7 +5,9 @@ Reads nothing. ethtool(8).
 
 from __future__ import annotations
 
-from nictop.probe.records import Channels, Link, LinkSettings, Pause, Rings
+from collections.abc import Callable, Mapping
+
+from nictop.probe.records import Ethtool, Link
 
 OFFLOAD_FEATURES = {
     "rx": ("rx-checksum",),
@@ -19,45 +21,32 @@ OFFLOAD_FEATURES = {
 """Short name → the kernel's features that ``ethtool -K`` sets by it (ethtool.c, off_flag_def)."""
 
 
+Settings = dict[str, "str | None"]
+"""Parameter → value; None: not known."""
+
+
 def current_settings(link: Link, option: str) -> dict[str, str]:
     """Parameter of ``ethtool OPTION`` → its value now; parameters whose value is not known are absent."""
-    ethtool = link.ethtool
-    found: dict[str, str | None] = {}
-    if option == "-L" and ethtool.channels is not None:
-        found = _channels(ethtool.channels)
-    elif option == "-G" and ethtool.rings is not None:
-        found = _rings(ethtool.rings)
-    elif option == "-K":
-        active = {one.name: one.active for one in ethtool.features or ()}
-        found = {name: _switch(flag) for name, flag in active.items()}
-        for short, names in OFFLOAD_FEATURES.items():
-            states = [active[name] for name in names if name in active]
-            found[short] = _switch(any(states)) if states else None
-    elif option == "-C":
-        found = {
-            name: _switch(bool(value)) if name.startswith("adaptive-") else str(value)
-            for name, value in (ethtool.coalescing or {}).items()
-        }
-    elif option == "-A" and ethtool.pause is not None:
-        found = _pause(ethtool.pause)
-    elif option == "--set-priv-flags":
-        found = {name: _switch(flag) for name, flag in (ethtool.private_flags or {}).items()}
-    elif option == "--set-eee" and ethtool.eee is not None:
-        found = {"eee": _switch(ethtool.eee.enabled)}
-    elif option == "-s" and ethtool.settings is not None:
-        found = _settings(ethtool.settings)
-    return {name: value for name, value in found.items() if value is not None}
+    read = SETTINGS_OF.get(option)
+    if read is None:
+        return {}
+    return {name: value for name, value in read(link.ethtool).items() if value is not None}
 
 
 def _switch(flag: bool | None) -> str | None:
-    return None if flag is None else ("on" if flag else "off")
+    if flag is None:
+        return None
+    return "on" if flag else "off"
 
 
 def _number(value: int | None) -> str | None:
     return None if value is None else str(value)
 
 
-def _channels(now: Channels) -> dict[str, str | None]:
+def _channels(ethtool: Ethtool) -> Settings:
+    now = ethtool.channels
+    if now is None:
+        return {}
     return {
         "rx": _number(now.rx),
         "tx": _number(now.tx),
@@ -66,7 +55,10 @@ def _channels(now: Channels) -> dict[str, str | None]:
     }
 
 
-def _rings(now: Rings) -> dict[str, str | None]:
+def _rings(ethtool: Ethtool) -> Settings:
+    now = ethtool.rings
+    if now is None:
+        return {}
     return {
         "rx": _number(now.rx),
         "rx-mini": _number(now.rx_mini),
@@ -75,9 +67,54 @@ def _rings(now: Rings) -> dict[str, str | None]:
     }
 
 
-def _pause(now: Pause) -> dict[str, str | None]:
+def _features(ethtool: Ethtool) -> Settings:
+    active = {feature.name: feature.active for feature in ethtool.features or ()}
+    found = {name: _switch(flag) for name, flag in active.items()}
+    for short, names in OFFLOAD_FEATURES.items():
+        states = [active[name] for name in names if name in active]
+        if states:
+            found[short] = _switch(any(states))
+    return found
+
+
+def _coalescing(ethtool: Ethtool) -> Settings:
+    found = {}
+    for name, value in (ethtool.coalescing or {}).items():
+        is_switch = name.startswith("adaptive-")
+        found[name] = _switch(bool(value)) if is_switch else str(value)
+    return found
+
+
+def _pause(ethtool: Ethtool) -> Settings:
+    now = ethtool.pause
+    if now is None:
+        return {}
     return {"autoneg": _switch(now.autonegotiation), "rx": _switch(now.rx), "tx": _switch(now.tx)}
 
 
-def _settings(now: LinkSettings) -> dict[str, str | None]:
+def _private_flags(ethtool: Ethtool) -> Settings:
+    return {name: _switch(flag) for name, flag in (ethtool.private_flags or {}).items()}
+
+
+def _energy_efficiency(ethtool: Ethtool) -> Settings:
+    return {} if ethtool.eee is None else {"eee": _switch(ethtool.eee.enabled)}
+
+
+def _link_settings(ethtool: Ethtool) -> Settings:
+    now = ethtool.settings
+    if now is None:
+        return {}
     return {"speed": _number(now.speed), "duplex": now.duplex, "autoneg": _switch(now.autonegotiation)}
+
+
+SETTINGS_OF: Mapping[str, Callable[[Ethtool], Settings]] = {
+    "-L": _channels,
+    "-G": _rings,
+    "-K": _features,
+    "-C": _coalescing,
+    "-A": _pause,
+    "--set-priv-flags": _private_flags,
+    "--set-eee": _energy_efficiency,
+    "-s": _link_settings,
+}
+"""Option of ethtool that changes settings → how they are now."""

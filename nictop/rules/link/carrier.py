@@ -274,21 +274,17 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
 
     Sources: systemd.network(5), netplan(5), interfaces(5).
     """
-    wanted = _configured_names(host)
+    sources = _configured_names(host)
     for link in host.links:
-        if link.bus is None or link.master is not None or link.carrier or active_profile(host, link) is not None:
+        if link.bus is None or link.master is not None or link.carrier or _networkmanager_decides(host, link):
             continue
-        manager = host.inventory.networkmanager
-        device = manager.devices.get(link.ifindex) if manager is not None else None
-        if device is not None and device.managed and not _configured_outside_networkmanager(host, link):
+        is_off = not link.flags & IFF_UP
+        source = sources.get(link.name)
+        has_configuration = source is not None or has_address(link) or link.default_routes
+        if not has_configuration or (is_off and source is None):
             continue
-        source = wanted.get(link.name)
-        if source is None and not (link.flags & IFF_UP and (has_address(link) or link.default_routes)):
-            continue
-        off = not link.flags & IFF_UP
-        state = link.ethtool.state
-        why = f", {state.extended_state}" if state is not None and state.extended_state else ""
-        evidence = [Evidence("state", "administratively down" if off else f"no carrier{why}", "RTM_GETLINK")]
+        state = "administratively down" if is_off else "no carrier"
+        evidence = [Evidence("state", state + _extended_state(link, is_off=is_off), "RTM_GETLINK")]
         if source is not None:
             evidence.append(Evidence("configured in", source, source.rpartition(":")[0]))
         if has_address(link):
@@ -297,11 +293,28 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            "configured, but administratively down" if off else "configured, but no carrier",
+            f"configured, but {state}",
             evidence=tuple(evidence),
-            why="Its addresses are not reachable." if off else CAUSES[nic_kind(host, link)].down,
-            fixes=_bring_up(host, link, off=off),
+            why="Its addresses are not reachable." if is_off else CAUSES[nic_kind(host, link)].down,
+            fixes=_bring_up(host, link, off=is_off),
         )
+
+
+def _extended_state(link: Link, *, is_off: bool) -> str:
+    """``, no cable``: why there is no carrier, as the driver says."""
+    state = link.ethtool.state
+    if is_off or state is None or not state.extended_state:
+        return ""
+    return f", {state.extended_state}"
+
+
+def _networkmanager_decides(host: HostFacts, link: Link) -> bool:
+    """A profile of NetworkManager is active on the link, or it manages the link and has none."""
+    if active_profile(host, link) is not None:
+        return True
+    manager = host.inventory.networkmanager
+    device = manager.devices.get(link.ifindex) if manager is not None else None
+    return device is not None and device.managed and not _configured_outside_networkmanager(host, link)
 
 
 def _configured_outside_networkmanager(host: HostFacts, link: Link) -> bool:

@@ -11,7 +11,7 @@ from nictop.model.snapshot import ARPHRD_ETHER
 from nictop.model.text.words import IFF_MULTICAST, IFF_NOARP, IFF_UP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.persistence import sysctl_fixes
 from nictop.rules.fixes.profiles import global_addresses, has_address
 from nictop.rules.host import HostFacts, link_driver
@@ -148,6 +148,6 @@ def _show_command(link: Link) -> str:
 
 
 def _turn_on_fix(link: Link, flag: str) -> Fix:
-    on, off = (command("ip", "link", "set", "dev", link.name, flag, state) for state in ("on", "off"))
+    on, off = with_undo(("ip", "link", "set", "dev", link.name, flag), "on", "off")
     name = {"arp": "ARP"}.get(flag, flag)
     return Fix("here", f"Turn {name} on", (on,), False, (off,), AFTER_REBOOT_NOTE)

@@ -24,7 +24,7 @@ from nictop.probe.records import LINK_COUNTERS, Link
 from nictop.rules.bridge.attachments import Attachment
 from nictop.rules.bridge.commands import PROXMOX_VM_TAP, edit_domain, is_proxmox
 from nictop.rules.finding import Evidence, Finding, Fix
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.persistence import can_have_mtu, mtu_fixes, smallest_mtu
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule, pair_rule
@@ -165,7 +165,7 @@ def _way_to_the_bridge(host: HostFacts, tap: Link) -> Iterator[Link]:
 def _lowered(at: Attachment, size: int) -> Iterator[Fix]:
     """The network behind the bridge has a smaller MTU than the guest: the guest gets it, and the tap if it is lower."""
     if at.tap.mtu < size:
-        change, undo = (command("ip", "link", "set", "dev", at.tap.name, "mtu", str(one)) for one in (size, at.tap.mtu))
+        change, undo = with_undo(("ip", "link", "set", "dev", at.tap.name, "mtu"), str(size), str(at.tap.mtu))
         yield Fix("here", f"Set MTU {size} on {at.tap.name}", (change,), False, (undo,))
     for fix in mtu_fixes(at.guest, at.nic, size):
         note = f"The way out of the host has MTU {size}. {fix.note}".rstrip()
@@ -267,7 +267,7 @@ def _uplink_fixes(host: HostFacts, uplink: Link, large: Sequence[Inner], size: i
     below = underlay(uplink, host.snapshot.links) if uplink.kind in LAYER_2_TUNNELS else None
     fits = uplink.kind not in LAYER_2_TUNNELS or (below is not None and size + (overhead(uplink) or 0) <= below.mtu)
     if fits and can_have_mtu(uplink, size):
-        change, undo = (command("ip", "link", "set", "dev", uplink.name, "mtu", str(one)) for one in (size, uplink.mtu))
+        change, undo = with_undo(("ip", "link", "set", "dev", uplink.name, "mtu"), str(size), str(uplink.mtu))
         note = "Only if every switch, tunnel and host behind it passes such packets."
         yield Fix("here", f"Or set MTU {size} on {uplink.name}", (change,), False, (undo,), note)
 
@@ -356,7 +356,7 @@ def _equal_ends(host: HostFacts, ends: VethEnds) -> Fix:
     place where they are dropped."""
     link, size = ends.link, ends.larger
     if link.mtu < ends.mtu and can_have_mtu(link, size) and _passes(host, link, size):
-        change, undo = (command("ip", "link", "set", "dev", link.name, "mtu", str(one)) for one in (size, link.mtu))
+        change, undo = with_undo(("ip", "link", "set", "dev", link.name, "mtu"), str(size), str(link.mtu))
         note = "What makes the container sets the MTU of both ends: set it there, too."
         return Fix("here", f"Set MTU {size} on {link.name}", (change,), False, (undo,), note)
     place = "in the container" if ends.other is None else "on both ends"

@@ -13,7 +13,7 @@ from nictop.probe.records import LINK_COUNTERS, Link, LinkSettings
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import MIN_SAMPLES, HostFacts, link_driver
+from nictop.rules.host import MIN_SAMPLES, DriverCounter, HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import MIN_WINDOW_PACKETS, PARAVIRTUAL_BUSES, link_finding, newest_link_rates, used_links
 
@@ -24,6 +24,9 @@ MISSED, FIFO = LINK_COUNTERS.index("rx_missed_errors"), LINK_COUNTERS.index("rx_
 NEITHER_IP_NOR_ARP = ("not", "ip", "and", "not", "ip6", "and", "not", "arp")
 """Filter of tcpdump."""
 MIN_UNKNOWN_PROTOCOL_SHARE = 0.02
+MIN_PAUSE_FRAMES_PER_SECOND = 10
+PARAVIRTUAL_DRIVERS = ("vmxnet3", "virtio_net")
+"""What they count as dropped has other causes."""
 LOSSLESS_NOTE = "Leave it on where RoCE (RDMA over Ethernet) uses it to lose no frame."
 
 
@@ -206,19 +209,17 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
 
     Sources: netdata net.conf; rezolus, rx_dropped.
     """
-    if any(one.dropped for rates in host.window[-MIN_SAMPLES:] for one in rates.softnet.values()):
+    if _backlog_has_dropped(host):
         return
-    counters = host.snapshot.counters
     for link in used_links(host):
         rates = newest_link_rates(host, link)
-        if rates is None or not rates.rx_dropped or rates.rx_missed:
+        if rates is None or not rates.rx_dropped or link_driver(link) in PARAVIRTUAL_DRIVERS:
             continue
-        totals = counters.links.get(link.ifindex, ()) if counters is not None else ()
-        received = host.link_rate(link, lambda one: one.rx_packets) or 0.0
-        dropped = host.link_rate(link, lambda one: one.rx_dropped) or 0.0
+        received = host.link_rate(link, lambda rates: rates.rx_packets) or 0.0
+        dropped = host.link_rate(link, lambda rates: rates.rx_dropped) or 0.0
         if received * host.elapsed < MIN_WINDOW_PACKETS or dropped < MIN_UNKNOWN_PROTOCOL_SHARE * received:
             continue
-        if len(totals) <= MISSED or totals[MISSED] or totals[FIFO] or link_driver(link) in ("vmxnet3", "virtio_net"):
+        if rates.rx_missed or not _has_no_overflows(host, link):
             continue
         yield link_finding(
             "info",
@@ -243,6 +244,21 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
         )
 
 
+def _backlog_has_dropped(host: HostFacts) -> bool:
+    """In the last samples."""
+    for rates in host.window[-MIN_SAMPLES:]:
+        if any(softnet.dropped for softnet in rates.softnet.values()):
+            return True
+    return False
+
+
+def _has_no_overflows(host: HostFacts, link: Link) -> bool:
+    """Its counters are known, and no ring has overflowed since it was created."""
+    counters = host.snapshot.counters
+    totals = counters.links.get(link.ifindex, ()) if counters is not None else ()
+    return len(totals) > MISSED and not totals[MISSED] and not totals[FIFO]
+
+
 @host_rule("link and path", "info", uses=("counters.driver", "ethtool.driver", "ethtool.driver_counter_names"))
 def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
     """Pause frames of Ethernet flow control stop the link repeatedly.
@@ -258,29 +274,33 @@ def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
         if counters is None or link.ifindex not in counters.driver or link.bus in PARAVIRTUAL_BUSES:
             continue
         received, sent = host.driver_losses(link, "paused"), host.driver_losses(link, "pausing")
-        rates = [one.rate or 0.0 if one is not None else 0.0 for one in (received, sent)]
-        if max(rates) < 10:
+        received_rate, sent_rate = _rate_of(received), _rate_of(sent)
+        if max(received_rate, sent_rate) < MIN_PAUSE_FRAMES_PER_SECOND:
             continue
-        sent_more = rates[1] > rates[0]
-        evidence = [
-            Evidence(one.name, units.per_second(one.rate), f"ethtool -S {link.name}")
-            for one in (received, sent)
-            if one is not None and one.rate
-        ]
+        title, slow_end = "repeatedly paused by the other end (flow control)", "the other end"
+        if sent_rate > received_rate:
+            title, slow_end = "sends pause frames (flow control)", "this host"
+        evidence = []
+        for counter in (received, sent):
+            if counter is not None and counter.rate:
+                evidence.append(Evidence(counter.name, units.per_second(counter.rate), f"ethtool -S {link.name}"))
+        fixes: tuple[Fix, ...] = ()
         pause = link.ethtool.pause
         if pause is not None:
             value = f"receive {on_off(pause.rx)}, transmit {on_off(pause.tx)}"
             evidence.append(Evidence("flow control", value, f"ethtool -a {link.name}"))
+            fixes = ethtool_fixes(host, link, ["-A", "autoneg", "off", "rx", "off", "tx", "off"], note=LOSSLESS_NOTE)
         yield link_finding(
             "info",
             host,
             link,
-            "sends pause frames (flow control)" if sent_more else "repeatedly paused by the other end (flow control)",
+            title,
             evidence=tuple(evidence),
             why="Pause frames stop the whole link, not one connection: "
-            + ("this host" if sent_more else "the other end")
-            + " does not process packets as fast as they arrive.",
-            fixes=ethtool_fixes(host, link, ["-A", "autoneg", "off", "rx", "off", "tx", "off"], note=LOSSLESS_NOTE)
-            if pause is not None
-            else (),
+            f"{slow_end} does not process packets as fast as they arrive.",
+            fixes=fixes,
         )
+
+
+def _rate_of(counter: DriverCounter | None) -> float:
+    return counter.rate or 0.0 if counter is not None else 0.0

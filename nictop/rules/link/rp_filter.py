@@ -5,6 +5,7 @@ Reads nothing; rules about `Link.subnet_routes`, the sysctl value rp_filter, and
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nictop.model.devices.ipv4_conf import LOOSE, RP_FILTER_TEXTS, STRICT, ipv4_conf
@@ -33,6 +34,10 @@ MAX_SHOWN_LINKS = 4
 ASYMMETRIC_REASON = (
     "The sender gets no answer, not even an ICMP error, although packets arrive and addresses and routes are right."
 )
+WHOLE_SUBNET_REASON = (
+    "No host in the subnet can reach this host through this NIC, not even with ARP. Nothing is logged."
+)
+PARTIAL_REASON = "These hosts cannot reach this host through this NIC, not even with ARP. Nothing is logged."
 DROP_COUNTER = "/proc/net/netstat IPReversePathFilter"
 
 
@@ -97,64 +102,59 @@ def rp_filter_drops_an_asymmetric_path(host: HostFacts) -> Outcomes:
     Sources: kernel Documentation/networking/ip-sysctl.rst rp_filter, log_martians; RFC 3704; net/ipv4/fib_frontend.c
     fib_validate_source.
     """
-    rate = host.mean(lambda one: one.reverse_path_drops)
+    rate = host.mean(lambda rates: rates.reverse_path_drops)
     if rate is None or rate < MIN_DROPS_PER_SECOND or len(host.window) < MIN_SAMPLES:
         return
     settings = host.inventory.settings
     if any(_dropped_routes(host, link, ipv4_conf(link, settings).rp_filter) for link in nics(host)):
         return
-    strict = [one for one in host.links if _receives(host, one) and ipv4_conf(one, settings).rp_filter == STRICT]
+    strict = [link for link in host.links if _receives(host, link) and ipv4_conf(link, settings).rp_filter == STRICT]
     if not strict:
         return
-    counters = host.snapshot.counters
-    total = counters.stack.get("IPReversePathFilter") if counters is not None else None
-    drops = Evidence("dropped", f"{units.per_second(rate)}, {units.count(total)} since boot", DROP_COUNTER)
     logged = _logged_links(host, strict)
-    named = [link for link in strict if link.name in logged] or strict
+    shown = ([link for link in strict if link.name in logged] or strict)[:MAX_SHOWN_LINKS]
     evidence = (
-        drops,
-        *(_rp_filter_evidence(one) for one in named[:MAX_SHOWN_LINKS]),
-        *(Evidence("kernel message", one.text, "/dev/kmsg") for one in list(logged.values())[:MAX_SHOWN_LINKS]),
+        _drop_rate_evidence(host, rate),
+        *(_rp_filter_evidence(link) for link in shown),
+        *_log_evidence(logged),
         *_default_route_evidence(host),
     )
-    log = () if logged else (_log_fix(host),)
     if len(strict) == 1:
-        link = strict[0]
-        routed = any(route.family == "ipv4" and route.gateway for route in link.default_routes)
-        routing = source_routing_fixes(host, link, global_addresses(link)) if routed else ()
-        yield link_finding(
-            "warning",
-            host,
-            link,
-            "rp_filter drops received packets (asymmetric path)",
-            evidence=evidence,
-            why=ASYMMETRIC_REASON,
-            fixes=(*_loose_fixes(host, link), *routing, *log),
-        )
-        return
-    names = [one.name for one in named[:MAX_SHOWN_LINKS]]
-    yield host_finding(
-        "warning",
-        host,
-        "",
-        f"rp_filter drops packets received on {' or '.join(names)}",
-        evidence=evidence,
-        why=ASYMMETRIC_REASON if logged else f"{ASYMMETRIC_REASON} Usually a NIC without the default route.",
-        fixes=(
-            *(
-                [fix for one in named for fix in _loose_fixes(host, one)]
-                if logged
-                else sysctl_fixes(host, "net.ipv4.conf.all.rp_filter", LOOSE)
-            ),
-            *log,
-        ),
-    )
+        yield _asymmetric_on_one(host, strict[0], evidence, is_logged=bool(logged))
+    else:
+        yield _asymmetric_on_several(host, shown, evidence, is_logged=bool(logged))
+
+
+def _asymmetric_on_one(host: HostFacts, link: Link, evidence: tuple[Evidence, ...], *, is_logged: bool) -> Finding:
+    fixes = list(_loose_fixes(host, link))
+    if any(route.family == "ipv4" and route.gateway for route in link.default_routes):
+        fixes += source_routing_fixes(host, link, global_addresses(link))
+    if not is_logged:
+        fixes.append(_log_fix(host))
+    title = "rp_filter drops received packets (asymmetric path)"
+    return link_finding("warning", host, link, title, evidence=evidence, why=ASYMMETRIC_REASON, fixes=tuple(fixes))
+
+
+def _asymmetric_on_several(
+    host: HostFacts, shown: Sequence[Link], evidence: tuple[Evidence, ...], *, is_logged: bool
+) -> Finding:
+    """`is_logged`: packets received by these were dropped; else it may be any of them."""
+    names = " or ".join(link.name for link in shown)
+    title = f"rp_filter drops packets received on {names}"
+    if is_logged:
+        fixes = [fix for link in shown for fix in _loose_fixes(host, link)]
+        why = ASYMMETRIC_REASON
+    else:
+        fixes = [*sysctl_fixes(host, "net.ipv4.conf.all.rp_filter", LOOSE), _log_fix(host)]
+        why = f"{ASYMMETRIC_REASON} Usually a NIC without the default route."
+    return host_finding("warning", host, "", title, evidence=evidence, why=why, fixes=tuple(fixes))
 
 
 def _receives(host: HostFacts, link: Link) -> bool:
     """Up, with an address, and connected to other hosts or network namespaces."""
-    outside = is_outward(host, link) or (link.kind == "veth" and link.lower_namespace is not None)
-    return bool(link.flags & IFF_UP) and link.carrier is True and has_address(link) and outside
+    is_working = bool(link.flags & IFF_UP) and link.carrier is True
+    leads_to_a_namespace = link.kind == "veth" and link.lower_namespace is not None
+    return is_working and has_address(link) and (leads_to_a_namespace or is_outward(host, link))
 
 
 def _logged_links(host: HostFacts, strict: list[Link]) -> dict[str, Logged]:
@@ -167,9 +167,22 @@ def _logged_links(host: HostFacts, strict: list[Link]) -> dict[str, Logged]:
     return found
 
 
+def _drop_rate_evidence(host: HostFacts, rate: float) -> Evidence:
+    counters = host.snapshot.counters
+    total = counters.stack.get("IPReversePathFilter") if counters is not None else None
+    return Evidence("dropped", f"{units.per_second(rate)}, {units.count(total)} since boot", DROP_COUNTER)
+
+
+def _log_evidence(logged: Mapping[str, Logged]) -> list[Evidence]:
+    messages = list(logged.values())[:MAX_SHOWN_LINKS]
+    return [Evidence("kernel message", message.text, "/dev/kmsg") for message in messages]
+
+
 def _default_route_evidence(host: HostFacts) -> list[Evidence]:
-    names = [one.name for one in host.links if any(route.family == "ipv4" for route in one.default_routes)]
-    return [Evidence("default route", ", ".join(names[:MAX_SHOWN_LINKS]), "ip route show default")] if names else []
+    names = [link.name for link in host.links if any(route.family == "ipv4" for route in link.default_routes)]
+    if not names:
+        return []
+    return [Evidence("default route", ", ".join(names[:MAX_SHOWN_LINKS]), "ip route show default")]
 
 
 def _rp_filter_evidence(link: Link) -> Evidence:
@@ -191,44 +204,50 @@ def _log_fix(host: HostFacts) -> Fix:
 
 def _dropping(host: HostFacts, link: Link, rp_filter: int, dropped: list[SubnetRoute]) -> Finding:
     """`dropped`: routes to the whole subnet, or each to a part of it."""
-    first, count = dropped[0], host.inventory.settings.reverse_path_drops
-    by = host.snapshot.links.get(first.ifindex) if first.ifindex is not None else None
-    parts = list(dict.fromkeys(one.narrower for one in dropped))
-    senders = "its subnet"
+    first = dropped[0]
+    count = host.inventory.settings.reverse_path_drops
+    way_back = host.snapshot.links.get(first.ifindex) if first.ifindex is not None else None
+    severity: Severity = "critical"
     if first.narrower:
-        senders = parts[0] if len(parts) == 1 else f"{parts[0]} and {len(parts) - 1} more"
-    evidence = [
-        Evidence(
-            "rp_filter",
-            f"{rp_filter} ({RP_FILTER_TEXTS[rp_filter]})",
-            f"sysctl net.ipv4.conf.{{all,{link.name}}}.rp_filter",
-        ),
-        Evidence(
-            f"route back to {first.narrower or first.peer}",
-            by.name if by is not None else "none",
-            f"ip route get {first.peer} from {first.source}",
-        ),
-    ]
-    if count:
-        evidence.append(Evidence("dropped since boot", units.count(count), DROP_COUNTER))
-    severity: Severity = "critical" if not first.narrower else "warning" if count else "info"
-    sources = {one.source for one in dropped}
+        severity = "warning" if count else "info"
+    place = f"route back: {way_back.name}" if way_back is not None else "no route back"
+    sources = {route.source for route in dropped}
+    fixes = list(source_routing_fixes(host, link, [one for one in link.addresses if one.address in sources]))
+    if rp_filter == STRICT and way_back is not None:
+        fixes += _loose_fixes(host, link)
     return link_finding(
         severity,
         host,
         link,
-        f"rp_filter drops packets from {senders} (route back: {by.name})"
-        if by is not None
-        else f"rp_filter drops packets from {senders} (no route back)",
-        evidence=tuple(evidence),
-        why="No host in the subnet can reach this host through this NIC, not even with ARP. Nothing is logged."
-        if not first.narrower
-        else "These hosts cannot reach this host through this NIC, not even with ARP. Nothing is logged.",
-        fixes=(
-            *source_routing_fixes(host, link, [one for one in link.addresses if one.address in sources]),
-            *(_loose_fixes(host, link) if rp_filter == STRICT and by is not None else ()),
-        ),
+        f"rp_filter drops packets from {_senders_text(dropped)} ({place})",
+        evidence=_dropping_evidence(link, rp_filter, first, way_back, count),
+        why=WHOLE_SUBNET_REASON if not first.narrower else PARTIAL_REASON,
+        fixes=tuple(fixes),
     )
+
+
+def _senders_text(dropped: Sequence[SubnetRoute]) -> str:
+    parts = list(dict.fromkeys(route.narrower for route in dropped))
+    if not parts[0]:
+        return "its subnet"
+    return parts[0] if len(parts) == 1 else f"{parts[0]} and {len(parts) - 1} more"
+
+
+def _dropping_evidence(
+    link: Link, rp_filter: int, route: SubnetRoute, way_back: Link | None, count: int | None
+) -> tuple[Evidence, ...]:
+    setting = f"{rp_filter} ({RP_FILTER_TEXTS[rp_filter]})"
+    evidence = [
+        Evidence("rp_filter", setting, f"sysctl net.ipv4.conf.{{all,{link.name}}}.rp_filter"),
+        Evidence(
+            f"route back to {route.narrower or route.peer}",
+            way_back.name if way_back is not None else "none",
+            f"ip route get {route.peer} from {route.source}",
+        ),
+    ]
+    if count:
+        evidence.append(Evidence("dropped since boot", units.count(count), DROP_COUNTER))
+    return tuple(evidence)
 
 
 def _is_dropped(link: Link, route: SubnetRoute, rp_filter: int) -> bool:
@@ -236,8 +255,11 @@ def _is_dropped(link: Link, route: SubnetRoute, rp_filter: int) -> bool:
 
 
 def _uses_nic(host: HostFacts, route: SubnetRoute) -> bool:
-    by = host.snapshot.links.get(route.ifindex) if route.ifindex is not None else None
-    return route.ifindex is None or (by is not None and is_nic(host, by))
+    """The route back uses a NIC, or there is none."""
+    if route.ifindex is None:
+        return True
+    way_back = host.snapshot.links.get(route.ifindex)
+    return way_back is not None and is_nic(host, way_back)
 
 
 def _loose_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:

@@ -15,7 +15,7 @@ from nictop.model.devices.bridges import bridge_of
 from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import LINK_COUNTERS, Link, Thread
-from nictop.rules.finding import Evidence, Fix
+from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command, echo
 from nictop.rules.fixes.persistence import SAFE_NAME
 from nictop.rules.host import HostFacts
@@ -67,39 +67,43 @@ def guest_does_not_fetch_its_packets(host: HostFacts) -> Outcomes:
     Sources: Red Hat OpenStack, "high packet loss in the TX queue of the instance's tap interface"; kernel
     drivers/net/tun.c and tap.c.
     """
-    for link in (link for kind in TO_THE_GUEST for link in host.links_by_kind.get(kind, ())):
-        is_read = link.flags & IFF_UP and link.carrier is not False
-        drops = _drops(host, link) if is_read else None
-        if drops is None:
-            continue
-        threads = [one for one in host.inventory.threads if link.ifindex in one.links]
-        machine = next((one.machine for one in threads if one.machine), None)
-        reader = machine or "its reader"
-        has_guest = bool(threads) or link.kind == "macvtap" or bridge_of(link, host.snapshot.links) is not None
-        title = (
-            f"drops {units.packets_per_second(drops.rate)} that {reader} does not fetch in time"
-            if drops.rate
-            else f"dropped {units.percentage(drops.share)} that {reader} did not fetch in time"
-        )
-        yield link_finding(
-            "warning" if drops.rate else "info",
-            host,
-            link,
-            title,
-            evidence=(
-                Evidence(
-                    "dropped",
-                    f"{units.percentage(drops.share)} of the packets; {units.count(drops.total)} since it was created",
-                    f"/sys/class/net/{link.name}/statistics/{TO_THE_GUEST[link.kind or ''][1]}",
-                ),
-                Evidence("txqueuelen", str(link.tx_queue_length or "unknown"), f"ip link show dev {link.name}"),
-                *((Evidence("virtual machine", machine, "/proc/PID/cmdline"),) if machine else ()),
-                *_busiest(host, threads),
-            ),
-            why=f"The link keeps txqueuelen packets for its reader; the next ones are dropped. "
-            f"{GUEST_CAUSES if has_guest else PROGRAM_CAUSES}",
-            fixes=_fixes(host, link, has_guest=has_guest),
-        )
+    for kind in TO_THE_GUEST:
+        for link in host.links_by_kind.get(kind, ()):
+            if not link.flags & IFF_UP or link.carrier is False:
+                continue
+            drops = _drops(host, link)
+            if drops is not None:
+                yield _dropping_finding(host, link, drops)
+
+
+def _dropping_finding(host: HostFacts, link: Link, drops: Drops) -> Finding:
+    threads = [thread for thread in host.inventory.threads if link.ifindex in thread.links]
+    machine = next((thread.machine for thread in threads if thread.machine), None)
+    reader = machine or "its reader"
+    if drops.rate:
+        severity: Severity = "warning"
+        title = f"drops {units.packets_per_second(drops.rate)} that {reader} does not fetch in time"
+    else:
+        severity = "info"
+        title = f"dropped {units.percentage(drops.share)} that {reader} did not fetch in time"
+    evidence = [
+        _dropped_evidence(link, drops),
+        Evidence("txqueuelen", str(link.tx_queue_length or "unknown"), f"ip link show dev {link.name}"),
+    ]
+    if machine:
+        evidence.append(Evidence("virtual machine", machine, "/proc/PID/cmdline"))
+    evidence += _busiest(host, threads)
+    has_guest = bool(threads) or link.kind == "macvtap" or bridge_of(link, host.snapshot.links) is not None
+    causes = GUEST_CAUSES if has_guest else PROGRAM_CAUSES
+    why = f"The link keeps txqueuelen packets for its reader; the next ones are dropped. {causes}"
+    fixes = _fixes(host, link, has_guest=has_guest)
+    return link_finding(severity, host, link, title, evidence=tuple(evidence), why=why, fixes=fixes)
+
+
+def _dropped_evidence(link: Link, drops: Drops) -> Evidence:
+    value = f"{units.percentage(drops.share)} of the packets; {units.count(drops.total)} since it was created"
+    _, counter = TO_THE_GUEST[link.kind or ""]
+    return Evidence("dropped", value, f"/sys/class/net/{link.name}/statistics/{counter}")
 
 
 def _drops(host: HostFacts, link: Link) -> Drops | None:

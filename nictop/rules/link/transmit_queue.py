@@ -9,7 +9,7 @@ from __future__ import annotations
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix, Severity
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.persistence import SAFE_NAME, udev_fix
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
@@ -76,9 +76,7 @@ def _effect(link: Link) -> tuple[Severity, str, str] | None:
 
 
 def _fixes(link: Link) -> tuple[Fix, ...]:
-    length, none = (
-        command("ip", "link", "set", "dev", link.name, "txqueuelen", str(one)) for one in (DEFAULT_LENGTH, 0)
-    )
+    length, none = with_undo(("ip", "link", "set", "dev", link.name, "txqueuelen"), str(DEFAULT_LENGTH), "0")
     note = "Existing classes keep their queues: create them again." if link.qdisc == "htb" else ""
     if link.kind in TAP_KINDS:
         note = "If it is 0 again after a restart, look for txqueuelen in what creates the link."

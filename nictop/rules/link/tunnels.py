@@ -16,8 +16,8 @@ from typing import NamedTuple
 from nictop.model.devices.tunnels import UDP_TUNNELS, devices_below, underlay
 from nictop.model.text import units
 from nictop.probe.records import LINK_COUNTERS, Link
-from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import command
+from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.fixes.commands import with_undo
 from nictop.rules.fixes.persistence import active_profile, ethtool_fixes
 from nictop.rules.fixes.stored_settings import stored_settings
 from nictop.rules.host import HostFacts, once_per_host
@@ -39,6 +39,14 @@ MIN_ERRORS_PER_SECOND = 0.5
 MIN_BYTES, MIN_MEAN_BYTES = 10_000_000, 200
 """Received from a tunnel: more than ARP and ping, so TCP or UDP passes."""
 RX_PACKETS, RX_BYTES = LINK_COUNTERS.index("rx_packets"), LINK_COUNTERS.index("rx_bytes")
+WHY_UDP_TUNNEL = (
+    "The NIC computes the checksums inside the tunnel's packets. ESXi does that for the port it "
+    f"expects: {ESXI_PORT} without NSX, {IANA_PORT} with NSX. Others leave the guest and are lost."
+)
+WHY_OTHER_TUNNEL = (
+    "This kernel leaves the checksums inside any tunnel to the NIC, which can do it for VXLAN and "
+    "Geneve only (fixed in Linux 5.9). The packets leave the guest and are lost."
+)
 CHECKSUM_SOURCE = "/proc/net/snmp InCsumErrors"
 
 
@@ -72,39 +80,43 @@ def vmxnet3_offloads_a_tunnel(hosts: Sequence[HostFacts]) -> Outcomes:
     """
     for host in hosts:
         reported = set()
-        for one in offloaded_by_vmxnet3(host):
-            wrong = _host_with_errors(hosts, host, one.tunnel)
-            is_udp = one.tunnel.kind in UDP_TUNNELS
-            is_suspicious = not is_udp or (one.tunnel.kind == "vxlan" and _port(one.tunnel) == IANA_PORT)
-            if one.nic.ifindex in reported or (wrong is None and not is_suspicious):
+        for offloaded in offloaded_by_vmxnet3(host):
+            wrong = _host_with_errors(hosts, host, offloaded.tunnel)
+            is_suspicious = offloaded.tunnel.kind not in UDP_TUNNELS or _uses_the_iana_port(offloaded.tunnel)
+            if offloaded.nic.ifindex in reported or (wrong is None and not is_suspicious):
                 continue
-            reported.add(one.nic.ifindex)
-            works = wrong is None and _carries_data(host, one.tunnel)
-            place = "" if wrong is None else "here" if wrong is host else f"on {wrong.name}"
-            yield link_finding(
-                "critical" if wrong is not None else "info" if works else "warning",
-                host,
-                one.nic,
-                f"tunnel offload is on; wrong checksums {place}"
-                if wrong is not None
-                else f"tunnel offload is on: ESXi may drop TCP and UDP of {one.tunnel.name}",
-                evidence=(
-                    *(Evidence(name, "on", f"ethtool -k {one.nic.name}") for name in one.features),
-                    Evidence("tunnel", _tunnel_text(one.tunnel), f"ip -d link show dev {one.tunnel.name}"),
-                    *((_errors_evidence(wrong),) if wrong is not None else ()),
-                    *((_received_evidence(host, one.tunnel),) if works else ()),
-                ),
-                why="The NIC computes the checksums inside the tunnel's packets. ESXi does that for the port it "
-                f"expects: {ESXI_PORT} without NSX, {IANA_PORT} with NSX. Others leave the guest and are lost."
-                if is_udp
-                else "This kernel leaves the checksums inside any tunnel to the NIC, which can do it for VXLAN and "
-                "Geneve only (fixed in Linux 5.9). The packets leave the guest and are lost.",
-                fixes=_tunnel_offload_fixes(host, one),
-            )
+            reported.add(offloaded.nic.ifindex)
+            yield _offload_finding(host, offloaded, wrong)
 
 
-def _tunnel_offload_fixes(host: HostFacts, one: OffloadedTunnel) -> tuple[Fix, ...]:
-    values = [part for name in one.features for part in (name, "off")]
+def _offload_finding(host: HostFacts, offloaded: OffloadedTunnel, wrong: HostFacts | None) -> Finding:
+    """`wrong`: the host that counts packets with wrong checksums."""
+    nic, tunnel = offloaded.nic, offloaded.tunnel
+    evidence = [Evidence(name, "on", f"ethtool -k {nic.name}") for name in offloaded.features]
+    evidence.append(Evidence("tunnel", _tunnel_text(tunnel), f"ip -d link show dev {tunnel.name}"))
+    title = f"tunnel offload is on: ESXi may drop TCP and UDP of {tunnel.name}"
+    severity: Severity = "warning"
+    if wrong is not None:
+        severity = "critical"
+        place = "here" if wrong is host else f"on {wrong.name}"
+        title = f"tunnel offload is on; wrong checksums {place}"
+        evidence.append(_errors_evidence(wrong))
+    elif _carries_data(host, tunnel):
+        severity = "info"
+        evidence.append(_received_evidence(host, tunnel))
+    why = WHY_UDP_TUNNEL if tunnel.kind in UDP_TUNNELS else WHY_OTHER_TUNNEL
+    fixes = _tunnel_offload_fixes(host, offloaded)
+    return link_finding(severity, host, nic, title, evidence=tuple(evidence), why=why, fixes=fixes)
+
+
+def _uses_the_iana_port(tunnel: Link) -> bool:
+    return tunnel.kind == "vxlan" and _port(tunnel) == IANA_PORT
+
+
+def _tunnel_offload_fixes(host: HostFacts, offloaded: OffloadedTunnel) -> tuple[Fix, ...]:
+    values: list[str] = []
+    for name in offloaded.features:
+        values += [name, "off"]
     port = Fix(
         "here",
         f"Or use UDP port {ESXI_PORT} for the tunnel",
@@ -112,8 +124,8 @@ def _tunnel_offload_fixes(host: HostFacts, one: OffloadedTunnel) -> tuple[Fix, .
         note="Without NSX only, and on all hosts of the tunnel (Calico: vxlanPort, flannel: Backend Port).",
     )
     note = "Needed on all hosts of the tunnel. With NSX, and if TCP works to all hosts, leave it."
-    fixes = ethtool_fixes(host, one.nic, ["-K", *values], note=note)
-    return (*fixes, port) if one.tunnel.kind == "vxlan" and _port(one.tunnel) == IANA_PORT else fixes
+    fixes = ethtool_fixes(host, offloaded.nic, ["-K", *values], note=note)
+    return (*fixes, port) if _uses_the_iana_port(offloaded.tunnel) else fixes
 
 
 @once_per_host
@@ -295,6 +307,6 @@ def _checksum_fixes(host: HostFacts, tunnel: Link, senders: Senders) -> Iterator
         if sender is host:
             yield from ethtool_fixes(host, tunnel, ["-K", CHECKSUM, "off"], note=everywhere)
             continue
-        change, undo = (command("ethtool", "-K", link.name, CHECKSUM, state) for state in ("off", "on"))
+        change, undo = with_undo(("ethtool", "-K", link.name, CHECKSUM), "off", "on")
         title = f"On {sender.name}: compute checksums of {link.name} in software"
         yield Fix("peer", title, (change,), False, (undo,), everywhere, sender.name)

@@ -15,7 +15,7 @@ from nictop.model.devices.tunnels import HEADERS, devices_below, overhead, under
 from nictop.probe.records import Link
 from nictop.rules.bridge.attachments import ports_of
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.persistence import (
     active_profile,
     can_have_mtu,
@@ -252,7 +252,7 @@ def _tunnel_fixes(host: HostFacts, link: Link, below: Link, size: int) -> Iterat
     )
     both = "Needed at all ends of the tunnel, and in what is behind it."
     if can_have_mtu(link, size):
-        change, undo = (command("ip", "link", "set", "dev", link.name, "mtu", str(one)) for one in (size, link.mtu))
+        change, undo = with_undo(("ip", "link", "set", "dev", link.name, "mtu"), str(size), str(link.mtu))
         is_limited = link.kind == "vxlan" and link.tunnel is not None and link.tunnel.lower is not None
         undos = () if is_limited else (undo,)  # the kernel refuses it: vxlan_change_mtu
         yield Fix("here", f"Set MTU {size} on {link.name}", (change,), False, undos, both)

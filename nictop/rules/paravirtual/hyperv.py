@@ -12,7 +12,7 @@ from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix, WhereToType
-from nictop.rules.fixes.commands import Command, ManualStep, command, echo, joined
+from nictop.rules.fixes.commands import Command, ManualStep, command, echo, joined, with_undo
 from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import MIN_SAMPLES, HostFacts
@@ -334,7 +334,7 @@ def fragmented_udp_is_torn_apart(host: HostFacts) -> Outcomes:
         if "ports" not in (link.ethtool.udp_hash or ()):
             continue
         spread = ", ".join(link.ethtool.udp_hash or ())
-        change, undo = (command("ethtool", "-N", link.name, "rx-flow-hash", "udp4", bits) for bits in ("sd", "sdfn"))
+        change, undo = with_undo(("ethtool", "-N", link.name, "rx-flow-hash", "udp4"), "sd", "sdfn")
         yield link_finding(
             "info",
             host,

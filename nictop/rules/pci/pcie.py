@@ -216,26 +216,24 @@ def interrupts_are_on_another_numa_node(host: HostFacts) -> Outcomes:
         return
     online = set(parse_cpu_list(host.inventory.platform.online_cpus) or ())
     for link in host.links:
-        function = host.functions.get(link.pci_address or "")
         if link.carrier is not True or not _is_busy(host, link):
             continue
-        local = set(nodes.get(function.numa_node, ())) & online if function and function.numa_node is not None else None
-        if not local:
+        function = host.functions.get(link.pci_address or "")
+        if function is None or function.numa_node is None:
             continue
-        vectors = [one for one in host.interrupts_of_function.get(link.pci_address or "", ()) if one.effective_cpus]
-        cpus = {cpu for one in vectors for cpu in parse_cpu_list(one.effective_cpus) or ()}
-        if not cpus or cpus & local:
-            continue
-        yield _remote_interrupts(host, link, vectors, local, cpus)
+        local = online.intersection(nodes.get(function.numa_node, ()))
+        vectors = [one for one in host.interrupts_of_function.get(function.address, ()) if one.effective_cpus]
+        cpus = {cpu for vector in vectors for cpu in parse_cpu_list(vector.effective_cpus) or ()}
+        if local and cpus and not cpus & local:
+            yield _remote_interrupts(host, link, vectors, local, cpus)
 
 
 def _is_busy(host: HostFacts, link: Link) -> bool:
-    now = host.snapshot.rates.links.get(link.ifindex) if host.snapshot.rates is not None else None
-    if (
-        now is None
-        or len(host.window) < MIN_SAMPLES
-        or (now.rx_packets or 0.0) + (now.tx_packets or 0.0) < BUSY_PACKETS_PER_SECOND
-    ):
+    """Now, and in the mean of the window."""
+    if host.snapshot.rates is None or len(host.window) < MIN_SAMPLES:
+        return False
+    now = host.snapshot.rates.links.get(link.ifindex)
+    if now is None or (now.rx_packets or 0.0) + (now.tx_packets or 0.0) < BUSY_PACKETS_PER_SECOND:
         return False
     return _packets(host, link) >= BUSY_PACKETS_PER_SECOND
 

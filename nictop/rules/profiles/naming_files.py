@@ -42,16 +42,17 @@ class NamingCause(NamedTuple):
 def naming_cause(host: HostFacts, name: str, link: Link) -> NamingCause | None:
     """The udev rule or .link file that gives `name` to a card that is gone, or a second one that gives `link` another
     name; None: neither."""
-    entries = [one for one in host.configuration.stanzas if one.owner in NAMING_OWNERS and one.new_name]
-    wanted = [one for one in entries if one.new_name == name and _exact(one)]
+    entries = [entry for entry in host.configuration.stanzas if entry.owner in NAMING_OWNERS and _exact(entry)]
+    wanted = [entry for entry in entries if entry.new_name == name]
+    present = [entry for entry in entries if entry.new_name == link.name]
     known = _known_addresses(host)
-    stale = next((one for one in wanted if not known.intersection(one.addresses)), None)
-    own = next((one for one in entries if one.new_name == link.name and _exact(one) and applies(one, link)), None)
+    stale = next((entry for entry in wanted if not known.intersection(entry.addresses)), None)
+    own = next((entry for entry in present if applies(entry, link)), None)
     if stale is not None:
         shown = Evidence("naming rule", f"{name} for {stale.addresses[0]}, which no NIC has", file_and_line(stale))
         why = "The name is reserved for a card that is gone: an old one, or that of the machine this is a copy of."
         return NamingCause(shown, why, _readdress(stale, link, own))
-    second = next((one for one in wanted if applies(one, link)), None)
+    second = next((entry for entry in wanted if applies(entry, link)), None)
     if second is None or own is None or second is own:
         return None
     shown = Evidence("naming rules", f"{name} and {link.name} for one MAC address", f"{file_and_line(own)}, "
@@ -60,7 +61,8 @@ def naming_cause(host: HostFacts, name: str, link: Link) -> NamingCause | None:
 
 
 def _exact(entry: ConfigurationEntry) -> bool:
-    return bool(entry.addresses) and all(MAC_ADDRESS.fullmatch(one) for one in entry.addresses)
+    """It has whole addresses, no patterns."""
+    return bool(entry.addresses) and all(map(MAC_ADDRESS.fullmatch, entry.addresses))
 
 
 def _known_addresses(host: HostFacts) -> set[str]:
@@ -119,8 +121,10 @@ def configuration_matches_a_missing_mac_address(host: HostFacts) -> Outcomes:
     known = _known_addresses(host) if idle else set()
     stale = [one for one in host.configuration.stanzas if idle and _matches_nothing(one, known)]
     for entry in stale[:MAX_FINDINGS]:
-        named = [link for link in idle if link.name in (*entry.names, entry.new_name)]
-        link = named[0] if len(named) == 1 else idle[0] if len(idle) == len(stale) == 1 else None
+        candidates = [link for link in idle if link.name in (*entry.names, entry.new_name)]
+        if len(candidates) != 1 and len(stale) == 1:
+            candidates = list(idle)
+        link = candidates[0] if len(candidates) == 1 else None
         yield _missing_address(host, entry, link, idle)
 
 
@@ -159,7 +163,8 @@ def _address_fixes(entry: ConfigurationEntry, old: str, link: Link) -> Iterator[
         note = (
             "cloud-init wrote it, and may again for a new instance: `cloud-init clean --reboot` writes it for this one."
         )
-    change, undo = (command("sed", "-i", f"s/{one}/{other}/I", entry.file) for one, other in ((old, new), (new, old)))
+    change = command("sed", "-i", f"s/{old}/{new}/I", entry.file)
+    undo = command("sed", "-i", f"s/{new}/{old}/I", entry.file)
     yield Fix("here", f"Use the address of {link.name} in {entry.file}", (change,), True, (undo,), note)
     if entry.owner == "netplan":
         note = "netplan try reverts unless you confirm."
@@ -195,23 +200,27 @@ def name_belongs_to_another_nic(host: HostFacts) -> Outcomes:
         return
     by_address = {link.permanent_address or link.address: link for link in nics(host)}
     for profile in bound:
-        link = by_address.get(profile.mac_address) if profile.mac_address else None
-        if (
-            link is not None
-            and _is_taken(host, profile.interface_name, link)
-            and not profile.external
-            and profile.autoconnect
-        ):
+        link = by_address.get(profile.mac_address)
+        if link is None or profile.external or not profile.autoconnect:
+            continue
+        if _is_taken(host, profile.interface_name, link):
             yield _profile_of_another(host, link, profile)
     for entry in host.configuration.stanzas:
         link = by_address.get(entry.addresses[0]) if len(entry.addresses) == 1 else None
-        if link is None:
-            continue
-        if entry.owner in MATCHING_OWNERS and len(entry.names) == 1 and not entry.file.startswith(GENERATED_FOLDER):
-            if _is_taken(host, entry.names[0], link):
-                yield _stanza_of_another(host, link, entry)
-        elif entry.owner in NAMING_OWNERS and entry.new_name and _is_taken(host, entry.new_name, link):
+        if link is not None:
+            yield from _of_entry(host, link, entry)
+
+
+def _of_entry(host: HostFacts, link: Link, entry: ConfigurationEntry) -> Iterator[Finding]:
+    """`link`: the NIC whose MAC address the entry has."""
+    if entry.owner in NAMING_OWNERS:
+        if entry.new_name and _is_taken(host, entry.new_name, link):
             yield from _name_is_taken(host, link, entry, entry.new_name)
+        return
+    if entry.owner not in MATCHING_OWNERS or entry.file.startswith(GENERATED_FOLDER):
+        return
+    if len(entry.names) == 1 and _is_taken(host, entry.names[0], link):
+        yield _stanza_of_another(host, link, entry)
 
 
 def _is_taken(host: HostFacts, name: str | None, link: Link) -> bool:

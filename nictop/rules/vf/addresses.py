@@ -16,7 +16,7 @@ from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.snapshot import ARPHRD_ETHER
 from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.hypervisors import has_linux_hypervisor, hypervisor_places
 from nictop.rules.fixes.profiles import bring_up, modify
 from nictop.rules.host import HostFacts, link_driver
@@ -221,9 +221,8 @@ def _address_or_no_check(host: HostFacts, port: Link, function: VirtualFunction)
 
 
 def _set_address_fix(port: Link, number: int) -> Fix:
-    change, undo = (
-        command("ip", "link", "set", "dev", port.name, "vf", str(number), "mac", one)
-        for one in ("<MAC>", ZERO_MAC_ADDRESS)
+    change, undo = with_undo(
+        ("ip", "link", "set", "dev", port.name, "vf", str(number), "mac"), "<MAC>", ZERO_MAC_ADDRESS
     )
     note = "Replace <MAC> with an unused address, e.g. 02:…; the guest uses it after its next start."
     return Fix("here", f"Set the MAC address of VF {number}", (change,), False, (undo,), note)

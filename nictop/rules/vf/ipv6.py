@@ -12,7 +12,7 @@ from typing import Final
 from nictop.model.devices.virtual_functions import is_virtual_function
 from nictop.probe.records import Link, Neighbour
 from nictop.rules.finding import Evidence, Finding, Fix, on_peer
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import with_undo
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.routing.facts import (
@@ -128,5 +128,5 @@ def _fixes(link: Link, pair: Pair | None) -> tuple[Fix, ...]:
 
 def _all_multicast(link: Link) -> Fix:
     """Asks the PF for all multicast; one that does not trust the VF may refuse it silently."""
-    on, off = (command("ip", "link", "set", "dev", link.name, "allmulticast", state) for state in ("on", "off"))
+    on, off = with_undo(("ip", "link", "set", "dev", link.name, "allmulticast"), "on", "off")
     return Fix("here", "Or try to receive all multicast", (on,), False, (off,), "A PF may refuse it without trust.")

@@ -5,13 +5,15 @@ Reads nothing; rules about `Counters.vfs`, `VirtualFunction.max_tx_rate` and the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from nictop.model.devices.virtual_functions import is_virtual_function
+from nictop.model.rates.links import Rates
 from nictop.model.text.units import bits_per_second, packets_per_second, per_second, percentage
 from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.cpu.steering import is_steered
-from nictop.rules.finding import Evidence, Fix
+from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, echo, joined
 from nictop.rules.host import MIN_SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
@@ -24,6 +26,8 @@ NEAR_LIMIT_SHARE = 0.9
 MIN_PORT_DROP_SHARE = 0.001
 BUSY_SOFTIRQ_SHARE = 0.5
 """Share of a CPU's time."""
+MAX_NAMED_FUNCTIONS, MAX_LISTED_FUNCTIONS = 4, 8
+"""In a title, and among the evidence."""
 
 
 @host_rule(FAMILY, "warning", uses=("counters.vfs",))
@@ -112,47 +116,56 @@ def vf_rate_is_limited(host: HostFacts) -> Outcomes:
         if function.max_tx_rate:
             limited.setdefault(port.ifindex, []).append((function, _sent(host, port, function.number)))
     for ifindex, functions in limited.items():
-        port = host.snapshot.links[ifindex]
-        full = [one for one, sent in functions if sent and sent >= (one.max_tx_rate or 0) * 1e6 * NEAR_LIMIT_SHARE]
-        shown = ", ".join(f"VF {one.number}" for one in (full or [one for one, _ in functions])[:4])
-        most = (full or [one for one, _ in functions])[0].max_tx_rate or 0
-        yield link_finding(
-            "warning" if full else "info",
-            host,
-            port,
-            f"{shown}: TX rate limit {most} Mb/s" + (" reached" if full else ""),
-            evidence=tuple(
-                Evidence(
-                    f"VF {one.number}",
-                    f"max_tx_rate {one.max_tx_rate} Mb/s"
-                    + (f", sends {bits_per_second(sent)}" if sent is not None else ""),
-                    f"ip link show {port.name}",
-                )
-                for one, sent in functions[:8]
-            ),
-            why="The NIC enforces the limit. Neither the guest nor a faster sender can exceed it.",
-            fixes=tuple(
-                set_vf_fix(
-                    "here",
-                    f"Remove the rate limit of VF {one.number}",
-                    port,
-                    one.number,
-                    "max_tx_rate",
-                    "0",
-                    undo=("max_tx_rate", str(one.max_tx_rate)),
-                )
-                for one in (full or [one for one, _ in functions])[:4]
-            ),
-        )
+        yield _limited_finding(host, host.snapshot.links[ifindex], functions)
+
+
+def _limited_finding(host: HostFacts, port: Link, functions: Sequence[tuple[VirtualFunction, float | None]]) -> Finding:
+    """`functions`: each with the bits per second that it sends."""
+    at_limit = [function for function, sent in functions if _is_at_limit(function, sent)]
+    named = (at_limit or [function for function, _ in functions])[:MAX_NAMED_FUNCTIONS]
+    names = ", ".join(f"VF {function.number}" for function in named)
+    title = f"{names}: TX rate limit {named[0].max_tx_rate or 0} Mb/s"
+    return link_finding(
+        "warning" if at_limit else "info",
+        host,
+        port,
+        f"{title} reached" if at_limit else title,
+        evidence=tuple(_limit_evidence(port, function, sent) for function, sent in functions[:MAX_LISTED_FUNCTIONS]),
+        why="The NIC enforces the limit. Neither the guest nor a faster sender can exceed it.",
+        fixes=tuple(_unlimited(port, function) for function in named),
+    )
+
+
+def _is_at_limit(function: VirtualFunction, sent: float | None) -> bool:
+    limit = (function.max_tx_rate or 0) * 1e6
+    return bool(sent) and (sent or 0.0) >= limit * NEAR_LIMIT_SHARE
+
+
+def _limit_evidence(port: Link, function: VirtualFunction, sent: float | None) -> Evidence:
+    value = f"max_tx_rate {function.max_tx_rate} Mb/s"
+    if sent is not None:
+        value += f", sends {bits_per_second(sent)}"
+    return Evidence(f"VF {function.number}", value, f"ip link show {port.name}")
+
+
+def _unlimited(port: Link, function: VirtualFunction) -> Fix:
+    title = f"Remove the rate limit of VF {function.number}"
+    undo = ("max_tx_rate", str(function.max_tx_rate))
+    return set_vf_fix("here", title, port, function.number, "max_tx_rate", "0", undo=undo)
 
 
 def _sent(host: HostFacts, port: Link, number: int) -> float | None:
-    """Bits per second that a VF sends, mean of the window."""
-    sent = host.mean(
-        lambda rates: vf.tx_bits if (vf := rates.vfs.get(port.ifindex, {}).get(number)) is not None else None
-    )
+    """Bits per second that a VF sends, mean of the window: as the PF counts it, else its own netdev on this host."""
+
+    def counted_by_the_port(rates: Rates) -> float | None:
+        function = rates.vfs.get(port.ifindex, {}).get(number)
+        return function.tx_bits if function is not None else None
+
+    sent = host.mean(counted_by_the_port)
+    if sent is not None:
+        return sent
     own = own_links(host, port, number)
-    return host.link_rate(own[0], lambda rates: rates.tx_bits) if sent is None and own else sent
+    return host.link_rate(own[0], lambda rates: rates.tx_bits) if own else None
 
 
 @host_rule(
@@ -182,17 +195,18 @@ def vf_offers_fewer_queues_than_needed(host: HostFacts) -> Outcomes:
         now = max(channels.combined or 0, channels.rx or 0)
         if not most or now < most or most >= host.online_cpus:
             continue
-        packets = (host.link_rate(link, lambda rates: rates.rx_packets) or 0.0) + (
-            host.link_rate(link, lambda rates: rates.tx_packets) or 0.0
-        )
-        highest_share = max(_softirq_shares(host), default=0.0) if packets >= BUSY_PACKETS_PER_SECOND else 0.0
+        packets = _packets(host, link)
+        if packets < BUSY_PACKETS_PER_SECOND:
+            continue
+        highest_share = max(_softirq_shares(host), default=0.0)
         if highest_share < BUSY_SOFTIRQ_SHARE:
             continue
+        queues = "1 queue" if most == 1 else f"{most} queues"
         yield link_finding(
             "info",
             host,
             link,
-            f"{most} queue{'s' if most > 1 else ''} for {host.online_cpus} CPUs, one CPU more than 50 % in softirq",
+            f"{queues} for {host.online_cpus} CPUs, one CPU more than 50 % in softirq",
             evidence=(
                 Evidence("queues", f"{now} of {most}", f"ethtool -l {link.name}"),
                 Evidence("packets", packets_per_second(packets), "both directions, mean of the last minute"),
@@ -203,12 +217,26 @@ def vf_offers_fewer_queues_than_needed(host: HostFacts) -> Outcomes:
         )
 
 
+def _packets(host: HostFacts, link: Link) -> float:
+    """Per second in both directions, mean of the window."""
+    received = host.link_rate(link, lambda rates: rates.rx_packets) or 0.0
+    sent = host.link_rate(link, lambda rates: rates.tx_packets) or 0.0
+    return received + sent
+
+
 def _softirq_shares(host: HostFacts) -> list[float]:
-    cpus = host.window[-1].cpus if host.window else {}
-    return [
-        host.mean(lambda rates, cpu=cpu: one.softirq if (one := rates.cpus.get(cpu)) else None) or 0.0  # type: ignore[misc]
-        for cpu in cpus
-    ]
+    """Of each CPU, mean of the window."""
+    if not host.window:
+        return []
+    return [_softirq_share(host, cpu) for cpu in host.window[-1].cpus]
+
+
+def _softirq_share(host: HostFacts, cpu: int) -> float:
+    def share(rates: Rates) -> float | None:
+        load = rates.cpus.get(cpu)
+        return load.softirq if load is not None else None
+
+    return host.mean(share) or 0.0
 
 
 def _rps_fixes(link: Link, cpus: int) -> tuple[Fix, ...]:

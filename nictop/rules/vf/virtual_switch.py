@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import LINK_COUNTERS, Link
-from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
-from nictop.rules.fixes.commands import ManualStep, command
+from nictop.rules.finding import Evidence, Finding, Fix, Severity, WhereToType
+from nictop.rules.fixes.commands import ManualStep, command, with_undo
 from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.host import HostFacts
 from nictop.rules.link.carrier_causes import nic_kind
@@ -82,9 +82,7 @@ def _hyperv(link: Link) -> tuple[Fix, ...]:
 
 
 def _virtualbox(link: Link) -> tuple[Fix, ...]:
-    change, undo = (
-        command("VBoxManage", "modifyvm", "<VM>", "--nicpromisc1", value) for value in ("allow-all", "deny")
-    )
+    change, undo = with_undo(("VBoxManage", "modifyvm", "<VM>", "--nicpromisc1"), "allow-all", "deny")
     note = "The number is that of the adapter; the guest must be off. Over Wi-Fi it is not possible."
     return (Fix("hypervisor", "Allow promiscuous mode of the adapter", (change,), True, (undo,), note),)
 
@@ -216,30 +214,52 @@ def _behind(hosts: Sequence[HostFacts], host: HostFacts, link: Link) -> Behind |
     """None: nothing."""
     carriers = _carriers(host, link)
     ports = list(_bridged(host, carriers))
-    upper = [one for one in host.links if one.kind in FOREIGN_KINDS and _is_on(one, carriers) and is_up(one)]
-    upper = [one for one in upper if one.details.get("macvlan_mode") != "passthru"]
-    own = {one.address for one in host.links if one.ifindex in carriers} | {link.permanent_address}
-    own |= {one.address for one in host.links if one.kind == "bridge"}
-    learned = _addresses(host, link, {one.ifindex for one in ports}, own)
-    learned |= {one.address for one in upper if one.address and one.address not in own}
-    if not ports and (not learned or _is_the_only_one_and_answered(host, upper, learned)):
+    upper = _foreign_links(host, carriers)
+    own = _own_addresses(host, link, carriers)
+    addresses = _addresses(host, link, {port.ifindex for port in ports}, own)
+    addresses |= {one.address for one in upper if one.address} - own
+    if not ports and not addresses:
+        return None
+    if not ports and _is_the_only_one_and_answered(host, upper, addresses):
         return None
     unanswered = [(host, one) for one in upper if _is_unanswered(host, one)]
-    unanswered += _unanswered_in_containers(hosts, host, learned)
-    return Behind(tuple(one.name for one in (*ports, *upper)), tuple(sorted(learned)), tuple(unanswered))
+    unanswered += _unanswered_in_containers(hosts, host, addresses)
+    names = tuple(one.name for one in (*ports, *upper))
+    return Behind(names, tuple(sorted(addresses)), tuple(unanswered))
+
+
+def _foreign_links(host: HostFacts, carriers: set[int]) -> list[Link]:
+    """Links on the NIC that send with MAC addresses of their own, and are up."""
+    found = []
+    for link in host.links:
+        is_foreign = link.kind in FOREIGN_KINDS and link.details.get("macvlan_mode") != "passthru"
+        if is_foreign and _is_on(link, carriers) and is_up(link):
+            found.append(link)
+    return found
+
+
+def _own_addresses(host: HostFacts, nic: Link, carriers: set[int]) -> set[str | None]:
+    """MAC addresses that are the NIC's, or of which the bridges of this host send."""
+    found = {nic.permanent_address}
+    for link in host.links:
+        if link.ifindex in carriers or link.kind == "bridge":
+            found.add(link.address)
+    return found
 
 
 def _unanswered_in_containers(
     hosts: Sequence[HostFacts], host: HostFacts, addresses: set[str]
 ) -> Iterator[tuple[HostFacts, Link]]:
     """Their macvlan links are on a NIC of this host that has their address in its table."""
-    for other in hosts if addresses else ():
+    if not addresses:
+        return
+    for other in hosts:
         if other is host or not is_same_machine(other, host):
             continue
-        for one in other.links:
-            is_theirs = one.kind in FOREIGN_KINDS and one.lower_namespace is not None and one.address in addresses
-            if is_theirs and _is_unanswered(other, one):
-                yield other, one
+        for link in other.links:
+            is_outside = link.kind in FOREIGN_KINDS and link.lower_namespace is not None
+            if is_outside and link.address in addresses and _is_unanswered(other, link):
+                yield other, link
 
 
 def _carriers(host: HostFacts, link: Link) -> set[int]:
@@ -258,31 +278,35 @@ def _is_on(link: Link, carriers: set[int]) -> bool:
 def _bridged(host: HostFacts, carriers: set[int]) -> Iterator[Link]:
     """Other ports of the bridges that have one of the carriers as a port."""
     for ifindex in carriers:
-        port = host.snapshot.links.get(ifindex)
-        bridge = host.snapshot.links.get(port.master) if port is not None and port.master is not None else None
+        carrier = host.snapshot.links.get(ifindex)
+        if carrier is None or carrier.master is None:
+            continue
+        bridge = host.snapshot.links.get(carrier.master)
         if bridge is None or bridge.kind != "bridge" or bridge.name in REWRITTEN_BRIDGES or not is_up(bridge):
             continue
-        yield from (
-            one
-            for one in host.ports.get(bridge.ifindex, ())
-            if one.ifindex not in carriers and is_up(one) and one.carrier is not False
-        )
+        for port in host.ports.get(bridge.ifindex, ()):
+            if port.ifindex not in carriers and is_up(port) and port.carrier is not False:
+                yield port
 
 
 def _addresses(host: HostFacts, link: Link, ports: set[int], own: set[str | None]) -> set[str]:
     """Learned on the other ports of the bridge, or in the NIC's own table."""
     found = set()
-    for one in host.inventory.forwarding:
-        learned = one.ifindex in ports and not one.self_entry and not one.permanent
-        if (learned or (one.self_entry and one.ifindex == link.ifindex)) and one.address not in own:
-            found.add(one.address)
-    return {one for one in found if MAC_ADDRESS.fullmatch(one)}
+    for entry in host.inventory.forwarding:
+        if entry.self_entry:
+            is_behind = entry.ifindex == link.ifindex
+        else:
+            is_behind = entry.ifindex in ports and not entry.permanent
+        if is_behind and entry.address not in own and MAC_ADDRESS.fullmatch(entry.address):
+            found.add(entry.address)
+    return found
 
 
 def _is_the_only_one_and_answered(host: HostFacts, upper: Sequence[Link], addresses: set[str]) -> bool:
     """Frames for its address came from outside: there is no other macvlan link that could have sent them."""
-    received = _own_frames(host, upper[0]) if len(upper) == 1 and addresses == {upper[0].address} else None
-    return received is not None and received > 0
+    if len(upper) != 1 or addresses != {upper[0].address}:
+        return False
+    return bool(_own_frames(host, upper[0]))
 
 
 def _is_unanswered(host: HostFacts, link: Link) -> bool:
@@ -312,19 +336,18 @@ def _finding(host: HostFacts, link: Link, behind: Behind) -> Finding | None:
     is_vf = nic_kind(host, link) == "virtual function"
     if not behind.unanswered and (platform is None or is_vf):
         return None
-    silent = behind.unanswered[0][1] if behind.unanswered else None
-    number = len(behind.addresses) or len(behind.links)
-    what = "MAC address" if behind.addresses else "port"
-    plural = "" if number == 1 else "es" if behind.addresses else "s"
-    rest = platform.only if platform is not None else "its virtual switch must allow them"
-    title = (
-        f"nothing arrives for {silent.name}, which has another MAC address"
-        if silent is not None
-        else f"{number} more {what}{plural} behind it: {rest}"
-    )
+    if behind.unanswered:
+        severity: Severity = "warning"
+        _, silent = behind.unanswered[0]
+        title = f"nothing arrives for {silent.name}, which has another MAC address"
+    else:
+        severity = "info"
+        rest = platform.only if platform is not None else "its virtual switch must allow them"
+        title = f"{_number_behind(behind)} behind it: {rest}"
     why = platform.why if platform is not None else "Likely a filter of MAC addresses in the virtual switch."
+    uses_the_platform = platform is not None and not is_vf
     return link_finding(
-        "warning" if silent is not None else "info",
+        severity,
         host,
         link,
         title,
@@ -334,8 +357,17 @@ def _finding(host: HostFacts, link: Link, behind: Behind) -> Finding | None:
             Evidence("platform", host.inventory.platform.environment or "unknown", "/sys/class/dmi/id"),
         ),
         why=why,
-        fixes=platform.fixes(link) if platform is not None and not is_vf else _linux_fixes(host, is_vf=is_vf),
+        fixes=platform.fixes(link) if platform is not None and uses_the_platform else _linux_fixes(host, is_vf=is_vf),
     )
+
+
+def _number_behind(behind: Behind) -> str:
+    """``1 more MAC address``, ``3 more ports``"""
+    count = len(behind.addresses)
+    if count:
+        return "1 more MAC address" if count == 1 else f"{count} more MAC addresses"
+    count = len(behind.links)
+    return "1 more port" if count == 1 else f"{count} more ports"
 
 
 def _links_evidence(behind: Behind) -> Iterator[Evidence]:
