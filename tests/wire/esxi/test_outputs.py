@@ -24,10 +24,9 @@ from nictop.wire.esxi.outputs import (
     hexadecimal_of,
     integer_of,
     parse_json,
-    parse_reading,
     pci_address_of,
 )
-from tests.support.esxi import VF_STATISTICS, WEB_PORT, facts_of, outputs, statistics
+from tests.support.esxi import VF_STATISTICS, WEB_PORT, facts_of, outputs, parse_reading, statistics
 
 CPUS = 8
 Json = Any
