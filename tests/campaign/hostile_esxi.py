@@ -1,7 +1,7 @@
 """``python -m tests.campaign.hostile_esxi KIND``: simulates a malicious ESXi host, as forced command of a real sshd.
 
-Answers the commands that nictop sends to the shell; each of the `KINDS` makes one of the outputs. Uses only the standard
-library, like `hostile_host`.
+Answers the commands that nictop sends to the shell; each of the `KINDS` makes some of the outputs. Uses only the
+standard library, like `hostile_host`.
 """
 
 from __future__ import annotations

@@ -251,18 +251,18 @@ def reading_steps(value: object, cpus: int | None) -> Steps[Reading]:
     if not sample:
         raise BadOutput("no statistics")
     ports, worlds = dict[int, Port](), dict[int, World]()
-    for number, value in enumerate(_entries(sample.get("ports"))):
+    for number, one in enumerate(_entries(sample.get("ports"))):
         if number % STEP_RECORDS == 0:
             yield
-        port = _port(value)
+        port = _port(one)
         if port is not None:
             ports[port.number] = port
         if len(ports) > MAX_LINKS:
             raise BadOutput(f"more than {MAX_LINKS} ports")
-    for number, value in enumerate([*_entries(sample.get("vcpus")), *_entries(sample.get("sys"))]):
+    for number, one in enumerate([*_entries(sample.get("vcpus")), *_entries(sample.get("sys"))]):
         if number % STEP_RECORDS == 0:
             yield
-        world = _world(value)
+        world = _world(one)
         if world is not None:
             worlds[world.number] = world
         if len(worlds) > MAX_THREADS:
