@@ -197,6 +197,7 @@ def test_there_are_enough_hostile_hosts_and_recordings() -> None:
     assert len(hostile.KINDS) > 90 and len(hostile_recordings.KINDS) > 40
 
 
+THREAD = {"tid": 1, "pid": 1, "name": "vhost-1", "kind": "vhost"}
 QUICK = [name for name in hostile_host.KINDS if name.startswith(("flood", "absurd", "texts", "counters"))]
 
 
@@ -216,7 +217,7 @@ def test_lines_of_hostile_hosts_are_what_they_are_meant_to_be(name: str) -> None
         (hostile_host.counters(1), "cut", "no line is cut"),
         (hostile_host.counters(1, later=1), "taken", "lines that are meant to be taken are unknown: no field Counters"),
         (hostile_host.inventory([hostile_host.link(2, later=1)]), "taken", "lines that are meant to be taken are unkn"),
-        (hostile_host.inventory(threads=[{}] * 9000), "taken", "lines that are meant to be taken are cut: threads"),
+        (hostile_host.inventory(threads=[THREAD] * 9000), "taken", "lines that are meant to be taken are cut: threads"),
     ],
 )
 def test_lines_that_are_not_what_they_are_meant_to_be_are_found(

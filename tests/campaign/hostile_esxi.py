@@ -13,14 +13,14 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tests.campaign.hostile_host import Json, write, yield_cpus
 
 MAX_BYTES = 4_000_000
 """Of one output; nictop takes 4 MiB."""
 MARK = re.compile(rb"nictop-[0-9a-f]{16}-[0-9]+")
-Outputs = Callable[[int], "dict[str, bytes | Iterator[bytes]]"]
+Outputs = Callable[[int], "Mapping[str, bytes | Iterator[bytes]]"]
 KINDS: dict[str, Outputs] = {}
 """Name → beginning of a command → its output. The argument: number of the command."""
 

@@ -39,8 +39,8 @@ MAX_NAME_CHARS, MAX_FIELDS = 100, 256
 VALUE_BYTES = 64
 """Of memory for each value, list and object."""
 MAX_DECODED_BYTES, MAX_INVENTORY_BYTES = 32 * 1024 * 1024, 16 * 1024 * 1024
-"""Of memory for one output, and for all outputs of an inventory: a host with 1000 virtual machines or 4096 VFs takes two
-thirds."""
+"""Of memory for one output, and for all outputs of an inventory: a host with 1000 virtual machines or 4096 VFs takes
+two thirds."""
 STEP_RECORDS = 32
 MAX_NUMBER = 1 << 62
 MAX_RATE = 1e10
