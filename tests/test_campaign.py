@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from tests.campaign import field_values, hostile_host, hostile_recordings, parsers, recordings
+from tests.campaign import field_values, hostile, hostile_host, hostile_lines, hostile_recordings, parsers, recordings
 from tests.campaign.__main__ import show
 from tests.campaign.results import Progress, Row, row_text
 from tests.campaign.soak import Subject
@@ -194,7 +194,37 @@ def test_faults_of_values_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_there_are_enough_hostile_hosts_and_recordings() -> None:
-    assert len(hostile_host.KINDS) > 70 and len(hostile_recordings.KINDS) > 40
+    assert len(hostile.KINDS) > 90 and len(hostile_recordings.KINDS) > 40
+
+
+THREAD = {"tid": 1, "pid": 1, "name": "vhost-1", "kind": "vhost"}
+QUICK = [name for name in hostile_host.KINDS if name.startswith(("flood", "absurd", "texts", "counters"))]
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_lines_of_hostile_hosts_are_what_they_are_meant_to_be(name: str) -> None:
+    """The campaign judges all of them."""
+    assert hostile_lines.misjudged(name) == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "meant", "wrong"),
+    [
+        (hostile_host.counters(1), "taken", ""),
+        (b'{"counters":{"time":"x"}}\n', "taken", "lines that are meant to be taken are refused: invalid line"),
+        (b'{"counters":{"time":"x"}}\n', "refused", ""),
+        (hostile_host.counters(1), "refused", "no line is refused"),
+        (hostile_host.counters(1), "cut", "no line is cut"),
+        (hostile_host.counters(1, later=1), "taken", "lines that are meant to be taken are unknown: no field Counters"),
+        (hostile_host.inventory([hostile_host.link(2, later=1)]), "taken", "lines that are meant to be taken are unkn"),
+        (hostile_host.inventory(threads=[THREAD] * 9000), "taken", "lines that are meant to be taken are cut: threads"),
+    ],
+)
+def test_lines_that_are_not_what_they_are_meant_to_be_are_found(
+    data: bytes, meant: hostile_host.Fate, wrong: str
+) -> None:
+    found = hostile_lines.judged([data], meant)
+    assert found.startswith(wrong) and bool(found) == bool(wrong)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,8 @@ class ReadingBudget:
         self._remaining = self._burst
         self._refilled_at = self._restarted_at = time.monotonic()
         self._slice_used = 0.0
+        self._free_at = 0.0
+        """CLOCK_MONOTONIC until which nothing is read."""
         self._turn = asyncio.Lock()
         """Hosts read one after the other: after each slice keys are handled."""
         self._slowed_at: float | None = None
@@ -66,15 +68,16 @@ class ReadingBudget:
         """What was read since `begin` (CPU seconds of this thread) is paid for; waits when a slice is used. Returns the
         begin of what follows."""
         self._slice_used += time.thread_time() - begin
-        if self._slice_used >= SLICE_SECONDS:
-            await self._end_slice()
-        return await self.begin()
+        if self._slice_used < SLICE_SECONDS:
+            return await self.begin()
+        self._end_slice()
+        await self._wait_for_turn()
+        return time.thread_time()
 
     async def begin(self) -> float:
-        """Wait while another host pauses. Returns the begin of what is read now."""
+        """Wait while other hosts wait or pause. Returns the begin of what is read now."""
         if self._turn.locked():
-            async with self._turn:
-                pass
+            await self._wait_for_turn()
         return time.thread_time()
 
     def restart(self) -> None:
@@ -87,22 +90,28 @@ class ReadingBudget:
         input_at = scheduler.quiet_until - INPUT_SECONDS
         return scheduler.quiet_until > time.monotonic() and input_at > self._restarted_at + JUMP_SECONDS
 
-    async def _end_slice(self) -> None:
+    def _end_slice(self) -> None:
         used, now = self._slice_used, time.monotonic()
         self._slice_used = 0.0
         gained = (now - self._refilled_at) * CPU_SHARE
         self._remaining = min(self._burst, self._remaining + gained) - used
         self._refilled_at = now
+        if self._remaining < 0 or used >= LONG_SLICE_SECONDS:
+            self._free_at = now + PAUSE_FACTOR * used
+        if self._remaining < 0:
+            self._slowed_at = self._free_at
+            self._remaining += used  # it is paid for by waiting
+
+    async def _wait_for_turn(self) -> None:
+        """Hosts read in turn. Each looks by itself whether there is a pause: all of the others may have waited longer
+        than the one that has caused it."""
         async with self._turn:
             scheduler = host_scheduler()
-            if self._remaining >= 0 and used < LONG_SLICE_SECONDS and not self._is_input_new(scheduler):
+            if self._free_at <= time.monotonic() and not self._is_input_new(scheduler):
                 await asyncio.sleep(0)
                 return
-            await scheduler.pause(time.monotonic() + PAUSE_FACTOR * used)
+            await scheduler.pause(self._free_at)
             self._refilled_at = time.monotonic()  # nothing is gained by waiting
-            if self._remaining < 0:
-                self._slowed_at = self._refilled_at
-                self._remaining += used  # it was paid for by waiting
 
 
 class Playback:

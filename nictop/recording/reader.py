@@ -42,7 +42,7 @@ from nictop.wire.source import SourceState
 
 MAX_OPEN_SECONDS = 30.0
 """CPU seconds to open a file; one of a day without an index takes less than a second."""
-SCAN_SECONDS, REFRESH_SECONDS = 1.0, 0.05
+SCAN_SECONDS, REFRESH_SECONDS = 1.0, 0.02
 """CPU seconds to look through a file without an index, at the beginning and at each refresh; after one that took so
 long there is a pause of the same length."""
 MAX_READ_SECONDS, HOST_READ_SECONDS = 30.0, 0.3

@@ -16,9 +16,8 @@ from nictop.errors import NictopError
 from nictop.recording.file.run_note import RunNote, RunNoteKind
 from nictop.traffic.experiment.events import ChangeRequired, StepEnded, StepStarted
 from nictop.traffic.plan.plan import RunPlan, plan_problems
-from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun, parse_run
-from nictop.traffic.results.store import encode_run
+from nictop.traffic.results.store import encode_run, without_intervals
 from nictop.traffic.run.events import RunFinished, Stage
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def noted_result(text: str) -> StoredRun | None:
 
 def _result_text(run: StoredRun) -> str:
     """As JSON; "": it cannot be noted."""
-    for one in (run, replace(run, result=_without_intervals(run.result))):
+    for one in (run, replace(run, result=without_intervals(run.result))):
         try:
             data = encode_run(one)
         except NictopError:
@@ -114,9 +113,3 @@ def _result_text(run: StoredRun) -> str:
         if len(data) <= MAX_NOTED_RESULT_BYTES:
             return data.decode().rstrip("\n")
     return ""
-
-
-def _without_intervals(result: Result) -> Result:
-    flows = tuple(replace(flow, points=(), sent_points=()) for flow in result.flows)
-    figures = result.transactions
-    return replace(result, flows=flows, transactions=None if figures is None else replace(figures, points=()))

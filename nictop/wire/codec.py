@@ -51,8 +51,7 @@ def decode(line: bytes | bytearray | memoryview) -> Line:
     if sum(part is not None for part in vars(record).values()) > 1:
         raise LineError("invalid line from the probe: more than one record")
     text = bytes(line) if isinstance(line, memoryview) else line
-    maybe_large = LONG_NUMBER in text.translate(DIGITS_TO_ZEROS) or (record.inventory and EXPONENT.search(text))
-    if (maybe_large and not _fits_64_bits(record)) or not _times_fit_64_bits(record):
+    if not _times_fit_64_bits(record) or not fits_64_bits(record, text, floats=record.inventory is not None):
         raise LineError("invalid line from the probe: number of more than 64 bits")
     try:
         for part in vars(record).values():
@@ -65,9 +64,12 @@ def decode(line: bytes | bytearray | memoryview) -> Line:
     return record
 
 
-def _fits_64_bits(record: Line) -> bool:
-    """Whether all numbers in `record` fit into 64 bits, signed or unsigned. Python's integers are unbounded, but very
-    long ones cannot be divided or converted to decimal; products of very large floats are infinite."""
+def fits_64_bits(record: object, text: bytes | bytearray, *, floats: bool = True) -> bool:
+    """Whether all numbers in `record`, decoded from `text`, fit into 64 bits, signed or unsigned. Python's integers are
+    unbounded, but very long ones cannot be divided or converted to decimal; products of very large floats are infinite.
+    `floats`: also if they are written with an exponent."""
+    if LONG_NUMBER not in text.translate(DIGITS_TO_ZEROS) and not (floats and EXPONENT.search(text)):
+        return True
     parts: list[object] = [record]
     while parts:
         part = parts.pop()

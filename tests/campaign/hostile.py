@@ -1,7 +1,8 @@
 """Malicious hosts: latency of keys, memory and time to end of nictop while it watches them.
 
-nictop, in a pseudo-terminal, connects through a real sshd to `tests.campaign.hostile_host`, which simulates each kind
-of host: first one alone, then 64 at once together with a good one.
+nictop, in a pseudo-terminal, connects through a real sshd to `tests.campaign.hostile_host` or `hostile_esxi`, which
+simulates each kind of host: first one alone, then 64 at once together with a good one. A kind whose lines are refused
+though they are meant to be taken is a failure: it tests nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nictop.tui.screens.dialogs.help import FILTER_HINT
-from tests.campaign.hostile_host import KINDS
+from tests.campaign import hostile_esxi, hostile_host
+from tests.campaign.hostile_lines import misjudged
 from tests.campaign.results import Options, Progress, Row
 from tests.support.namespaces import ROOT
 from tests.support.sshd import Sshd, why_no_sshd
@@ -35,6 +37,7 @@ WATCH_SECONDS = 10.0
 KEY_SECONDS = 0.7
 DRAW_TIMEOUT = 30.0
 HOSTS_AT_ONCE = 64
+KINDS = (*hostile_host.KINDS, *hostile_esxi.KINDS)
 GOOD = "good"
 HELP, LIVE = ("?", FILTER_HINT[1:]), ("\x1b", "Quit")
 """Alternating keys, and text that is drawn only after each key (the cursor is on the first letter of the hint)."""
@@ -110,6 +113,9 @@ def hostile(options: Options, progress: Progress) -> Iterator[Row]:
             progress.show(f"hostile: {name}, {number} of {len(names)}")
             begin = time.monotonic()
             yield row(name, watched(sshd, [name]), usual, 1, begin)
+            wrong = misjudged(name) if name in hostile_host.KINDS else ""
+            if wrong:
+                yield Row("hostile", f"{name}: {wrong}", True, 0.0)
         progress.show(f"hostile: {HOSTS_AT_ONCE} of them beside a good one")
         begin, together = time.monotonic(), [f"{name}={name}" for name in names]
         together += [f"{name}-{number}={name}" for number in range(2, 9) for name in names]
@@ -136,9 +142,9 @@ def hosts(folder: Path) -> Iterator[Sshd]:
     """An sshd with a host name for every kind of host."""
     sshd = Sshd(folder)
     try:
-        script = ROOT / "tests/campaign/hostile_host.py"
-        for name in KINDS:
-            sshd.add_host(name, f"{sys.executable} -S {script} {name}")
+        for module in (hostile_host, hostile_esxi):
+            for name in module.KINDS:
+                sshd.add_host(name, f"PYTHONPATH={ROOT} {sys.executable} -S -m {module.__name__} {name}")
         yield sshd
     finally:
         sshd.stop()

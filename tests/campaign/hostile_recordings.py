@@ -58,8 +58,7 @@ class File:
     ) -> None:
         """Add a frame. `span`: milliseconds."""
         payload = self._packed.get(plain) or packed(plain)
-        if len(plain) > MIB:
-            self._packed = {plain: payload}  # the next one is often the same
+        self._packed = {plain: payload}  # the next one is often the same
         self._sequences[number] = self._sequences.get(number, -1) + 1
         if which == KEY_FRAME:
             self.keys.append([number, time, self.offset])

@@ -53,10 +53,10 @@ from nictop.traffic.generators.iperf3_json import JsonOutput
 from nictop.traffic.generators.iperf3_text import TextOutput
 from nictop.wire.codec import decode
 from nictop.wire.esxi.inventory import IfindexAllocator, InventoryTime, inventory_of
-from nictop.wire.esxi.outputs import BadOutput, parse_json, parse_reading
+from nictop.wire.esxi.outputs import BadOutput, parse_json
 from nictop.wire.line_reader import LineReader
 from tests.campaign.results import Options, Progress, Row
-from tests.support.esxi import facts_of, outputs, statistics
+from tests.support.esxi import facts_of, outputs, parse_reading, statistics
 from tests.support.namespaces import ROOT
 
 PACKAGE = Path(nictop.__file__).parent

@@ -28,6 +28,7 @@ from nictop.recording.reader import HOST_FILE_BYTES, NOT_YET, RecordedItem, Reco
 from nictop.replay import results
 from nictop.replay.search import new_findings
 from nictop.tui.controllers.replay import Replay
+from nictop.wire.budget import input_received
 from tests.campaign import hostile_host
 from tests.campaign import hostile_recordings as hostile
 from tests.campaign.hostile_recordings import BEGIN, File, line_of, payload
@@ -279,11 +280,31 @@ def test_reading_is_slowed_down_when_it_takes_long(monkeypatch: pytest.MonkeyPat
         await budget.charge(await budget.begin())
         before = budget.is_exceeded, len(waits)
         budget._remaining = -1e9
-        await budget.charge(await budget.begin())
+        await budget.charge(await budget.begin() - 1.0)
         assert before == (False, 0)
         return budget.is_exceeded, len(waits) == 1
 
     assert asyncio.run(work()) == (True, True)
+
+
+def test_each_host_that_waits_for_its_turn_waits_for_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only the one that reads when the key comes: hundreds of others would read a slice each before it is drawn."""
+    waits: list[float] = []
+
+    async def pause(_: object, end: float) -> None:
+        waits.append(end)
+        await asyncio.sleep(0)
+
+    async def work() -> None:
+        monkeypatch.setattr(playback_module, "SLICE_SECONDS", 0.0)
+        monkeypatch.setattr("nictop.wire.budget.HostScheduler.pause", pause)
+        budget = ReadingBudget(3)
+        budget._restarted_at = -1e9
+        input_received()
+        await asyncio.gather(budget.charge(await budget.begin()), budget.begin(), budget.begin())
+
+    asyncio.run(work())
+    assert len(waits) == 3
 
 
 def test_the_status_line_says_that_values_are_late(tmp_path: Path) -> None:

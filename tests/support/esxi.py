@@ -20,7 +20,7 @@ from nictop.wire.codec import decode
 from nictop.wire.esxi import probe
 from nictop.wire.esxi.counters import CLOCK_TICKS, Accumulated, nic_counters
 from nictop.wire.esxi.inventory import Facts, IfindexAllocator, InventoryTime, ifindexes, inventory_of, read_facts
-from nictop.wire.esxi.outputs import Fields, parse_reading, records
+from nictop.wire.esxi.outputs import Fields, Reading, Steps, T, reading_steps, record_steps
 from tests.support.sshd import Sshd, skip_without_sshd
 
 Json = Any
@@ -57,6 +57,19 @@ cat {folder}/net-stats.json
 UNAME = """#!/bin/sh
 case $1 in -n) echo esx1.example;; -r) echo 7.0.3;; -m) echo x86_64;; *) echo VMkernel;; esac
 """
+
+
+def at_once(steps: Steps[T]) -> T:
+    """The result of all steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+def parse_reading(value: object, cpus: int | None) -> Reading:
+    return at_once(reading_steps(value, cpus))
 
 
 def nic(name: str, pci: str, driver: str, speed: int, mac: str) -> Json:
@@ -291,7 +304,7 @@ def facts_of(values: dict[str, Json]) -> Facts:
 
     async def query(source: str, *words: str) -> list[Fields] | None:
         value = values.get(" ".join(words))
-        return None if value is None else list(records(value))
+        return None if value is None else at_once(record_steps(value))
 
     reading = read_facts(query)
     try:

@@ -21,6 +21,7 @@ from nictop.wire.ssh.authentication import Credentials
 from nictop.wire.ssh.bootstrap_command import RemoteCommand
 from nictop.wire.ssh.channel import STDERR_DATATYPE
 from nictop.wire.ssh.remote_probe import RemoteProbe
+from tests.support.growing import growing_bytes, growing_in
 
 TOTAL_BYTES = 4 * 1024 * 1024
 BIG_BYTES = 4 * 1024
@@ -133,6 +134,59 @@ RECEIVERS = {
     "requests to a probe": requests,
     "output of a generator": generator,
 }
+
+GROWING = {
+    "wire.ssh.remote_probe.RemoteProbe._noise": "noise before the marker",
+    "wire.ssh.remote_probe.RemoteProbe._stderr": "stderr of a remote probe",
+    "wire.esxi.shell.EsxiShell._received": "ESXi output",
+    "wire.esxi.shell.EsxiShell._stderr": "ESXi stderr",
+    "wire.line_reader.LineReader._rest": "lines",
+    "probe.protocol.requests.take_lines rest": "requests to a probe",
+}
+"""Place in the source where bytes are added to those before → the receiver that feeds it."""
+BOUNDED = {
+    "wire.local._Run._stderr": "the last 2000 bytes",
+    "wire.ssh.receive_limit.ReceiveLimit._waiting": "the socket is not read while something waits",
+    "probe.traffic.builtin.connections.read_exactly data": "a greeting",
+    "probe.traffic.builtin.server.PendingConnection.received": "a greeting",
+    "probe.traffic.child.TrafficChild._status": "written by a child of our own before it runs another program",
+    "probe.traffic.drops.monitor.read_line received": "4096 bytes",
+    "probe.changes.undo_guard.Guard._received": "commands of our own process",
+    "probe.inventory.child.InventoryChild._output": "written by a child of our own, in large parts",
+    "probe.kernel.dbus_calls.BusConnection._buffer": "a message of the bus of this host has its length in front",
+    "probe.kernel.dbus_calls.each data": "sent",
+    "probe.events.networkmanager.NetworkManagerSignals._buffer": "the same as for dbus_calls",
+    "probe.inventory.lldp.networkd._ask answers": "of networkd, for 5 s",
+    "probe.counters.cpus.read text": "a file of the kernel, in large parts",
+    "probe.counters.on_demand.interrupt_table.InterruptTable._buffer": "the same",
+    "probe.traffic.listening._read_table table": "the same",
+    "probe.traffic.builtin.transaction_run.added now": "numbers",
+    "probe.changes.netlink_settings.coalescing_attributes packed": "sent",
+    "probe.changes.netlink_settings.feature_attributes bits": "sent",
+}
+"""The other places → why what is received before does not matter there."""
+
+
+def test_every_place_where_bytes_grow_is_known() -> None:
+    """A new one is fed by one of the `RECEIVERS`, or says why not."""
+    assert growing_bytes() == {*GROWING, *BOUNDED} and not GROWING.keys() & BOUNDED.keys()
+    assert set(GROWING.values()) <= set(RECEIVERS)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("class A:\n def __init__(self): self._x = b''\n def f(self, d): self._x += d", ["A._x"]),
+        ("class A:\n _x: bytes = b''\n def f(self, d): self._x = (self._x + d)[-9:]", ["A._x"]),
+        ("class A:\n def __init__(self): self._x = bytearray()\n def f(self, d):\n  x = self._x\n  x += d", ["A._x"]),
+        ("class A:\n def __init__(self): self._x = bytearray()\n def f(self, d): self._x.extend(d)", ["A._x"]),
+        ("def f(r):\n a, b = b'', 0\n while True: a += r()", ["f a"]),
+        ("def f(a: bytearray, d): a += d", ["f a"]),
+        ("def f(d):\n a = ''\n a += d", []),
+    ],
+)
+def test_places_where_bytes_grow_are_found(source: str, found: list[str]) -> None:
+    assert list(growing_in(source)) == found
 
 
 @pytest.mark.parametrize("name", RECEIVERS)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -24,13 +25,21 @@ from nictop.model.text.units import bytes_
 if TYPE_CHECKING:
     import msgspec
 
-MAX_RESULT_FILE_BYTES = 64 << 20
-"""Bytes of a file; a run of a day with two lines per second is smaller."""
+MAX_RESULT_FILE_BYTES = 16 << 20
+VALUE_BYTES, MAX_DECODED_BYTES = 96, 56 << 20
+"""Bytes of memory that a value takes, and those of all results that are read at once: 300 usual ones, or one of four
+hours with two directions and an interval each second. The rest of a list is left out."""
 MAX_LISTED_RESULTS = 1000
-MAX_LISTED_BYTES = 256 << 20
-"""Read for a list; older files are left out."""
+MAX_LISTED_BYTES = 64 << 20
+"""Read for a list, with files that are no results; older files are left out."""
+MAX_EXAMINED_NAMES = 100_000
+"""Of the files of a directory."""
 IDENTITY = re.compile(r"[0-9A-Za-z-]{1,64}", re.ASCII)
 """Of a result; it is part of the file name."""
+
+
+class TooLargeError(NictopError):
+    """A result is larger than the limits."""
 
 
 class ResultRecord(Protocol):
@@ -89,7 +98,8 @@ class ResultFiles(Generic[R]):
         return Path(state, self._folder)
 
     def encode(self, result: R) -> bytes:
-        """A result as JSON. Raises NictopError if it could not be decoded again or is too large."""
+        """A result as JSON. Raises NictopError if it could not be decoded again; it is TooLargeError if it is too
+        large."""
         import msgspec
 
         try:
@@ -97,15 +107,18 @@ class ResultFiles(Generic[R]):
             self._decoder.decode(data)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise NictopError(f"result cannot be saved: {clean(str(error))}") from None
-        if len(data) > MAX_RESULT_FILE_BYTES:
-            size, limit = bytes_(len(data)), bytes_(MAX_RESULT_FILE_BYTES)
-            raise NictopError(f"result cannot be saved: {size}, more than {limit}")
+        if len(data) > MAX_RESULT_FILE_BYTES or decoded_bytes(data) > MAX_DECODED_BYTES:
+            raise TooLargeError(f"result cannot be saved: {bytes_(len(data))} are too large")
         return data
 
     def parse(self, data: bytes) -> R:
         """Decode a result. Raises NictopError with the reason if it is not valid."""
         import msgspec
 
+        from nictop.wire.codec import fits_64_bits
+
+        if decoded_bytes(data) > MAX_DECODED_BYTES:
+            raise NictopError("not a nictop result: too many values")
         try:
             outline = msgspec.json.decode(data, type=_Outline)
             theirs = (outline.schema, outline.result.schema if outline.result is not None else 0)
@@ -114,9 +127,12 @@ class ResultFiles(Generic[R]):
                 raise NictopError(
                     f"written by a newer nictop (schema {texts[0]}, this one reads {texts[1]})", "update nictop"
                 )
-            return self._decoder.decode(data)
+            found = self._decoder.decode(data)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise NictopError(f"not a nictop result: {clean(str(error))[:200]}") from None
+        if not fits_64_bits(found, data):
+            raise NictopError("not a nictop result: number of more than 64 bits")
+        return found
 
     @cached_property  # msgspec is imported only if results are read
     def _decoder(self) -> msgspec.json.Decoder[R]:
@@ -157,21 +173,25 @@ class ResultFiles(Generic[R]):
         """The results in a directory, none if it does not exist; files that cannot be read are listed with the
         reason."""
         try:
-            names = sorted((entry.name for entry in os.scandir(directory) if _is_result_file(entry.name)), reverse=True)
+            with os.scandir(directory) as entries:
+                names = [one.name for one in islice(entries, MAX_EXAMINED_NAMES) if _is_result_file(one.name)]
         except FileNotFoundError:
             return StoredResults()
         except OSError as error:
             return StoredResults(unreadable=((directory, error.strerror or str(error)),))
+        names.sort(reverse=True)
         results: list[tuple[Path, R]] = []
         unreadable: list[tuple[Path, str]] = []
-        remaining = MAX_LISTED_BYTES
+        to_read, to_decode = MAX_LISTED_BYTES, MAX_DECODED_BYTES
         examined = 0
         for name in names[:MAX_LISTED_RESULTS]:
             path = directory / name
             try:
                 data = _read_file(path)
-                remaining -= len(data)
-                if remaining < 0:
+                size = decoded_bytes(data)
+                to_read -= len(data)
+                to_decode -= size if size <= MAX_DECODED_BYTES else 0
+                if min(to_read, to_decode) < 0:
                     break
                 results.append((path, self.parse(data)))
             except OSError as error:
@@ -181,6 +201,11 @@ class ResultFiles(Generic[R]):
             examined += 1
         results.sort(key=lambda one: one[1].written, reverse=True)
         return StoredResults(tuple(results), tuple(unreadable), len(names) - examined)
+
+
+def decoded_bytes(data: bytes) -> int:
+    """The memory that a result takes, about."""
+    return len(data) + VALUE_BYTES * sum(map(data.count, (b",", b"{", b"[")))
 
 
 def _read_file(path: Path) -> bytes:

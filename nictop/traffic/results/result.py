@@ -91,7 +91,7 @@ class Flow:
         if self.retransmits is None or self.received is None:
             return None
         size = self.received.bytes or self.received.bits_per_second * self.received.seconds / 8
-        return self.retransmits / (size / 1e9) if size else None
+        return self.retransmits * 1e9 / size if size else None
 
 
 @dataclass(frozen=True)

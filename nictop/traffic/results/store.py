@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
-from nictop.traffic.results.files import ResultFiles, StoredResults
+from nictop.traffic.results.files import ResultFiles, StoredResults, TooLargeError
 from nictop.traffic.results.result import RESULT_SCHEMA, Result
 
 RUN_FILE_SCHEMA = 1
@@ -43,7 +44,25 @@ StoredRuns = StoredResults[StoredRun]
 _FILES = ResultFiles(StoredRun, "runs", RUN_FILE_SCHEMA, RESULT_SCHEMA)
 directory = _FILES.directory
 encode_run = _FILES.encode
-save_run, read_run, stored_runs = _FILES.save, _FILES.read, _FILES.stored
+read_run, stored_runs = _FILES.read, _FILES.stored
+WITHOUT_INTERVALS = "its intervals were too many to be saved"
+"""Note of such a result."""
+
+
+def save_run(run: StoredRun, directory: Path) -> Path:
+    """Write one result; see `ResultFiles.save`. One that is too large is written without its intervals, and says so."""
+    try:
+        return _FILES.save(run, directory)
+    except TooLargeError:
+        result = without_intervals(run.result)
+        return _FILES.save(replace(run, result=replace(result, notes=(*result.notes, WITHOUT_INTERVALS))), directory)
+
+
+def without_intervals(result: Result) -> Result:
+    """Its totals only."""
+    flows = tuple(replace(flow, points=(), sent_points=()) for flow in result.flows)
+    figures = result.transactions
+    return replace(result, flows=flows, transactions=None if figures is None else replace(figures, points=()))
 
 
 def parse_run(data: bytes) -> StoredRun:

@@ -7,12 +7,14 @@ None, or empty with the reason in `unreadable`.
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
+from functools import cached_property
 from typing import Literal
 
-from nictop.limits import MAX_LINKS, MAX_VFS
+from nictop.limits import MAX_LINKS, MAX_PCI_FUNCTIONS, MAX_VFS
 from nictop.probe.records import (
     NOT_OFFERED_BY_ESXI,
     DriverInfo,
@@ -28,6 +30,7 @@ from nictop.probe.records import (
     Unreadable,
     VirtualFunction,
 )
+from nictop.wire.errors import TransientError
 from nictop.wire.esxi.counters import nic_counters
 from nictop.wire.esxi.outputs import (
     PORT_EVENTS,
@@ -49,8 +52,12 @@ the source."""
 
 MAX_NICS = 64
 """Physical NICs that are asked for their settings; ESXi supports 32."""
+MAX_MACHINES, MAX_PORTS = 2048, 64
+"""Virtual machines, and ports of one of them; ESXi supports 1024 and 10."""
 MAX_QUERIED_MACHINES = 32
 """Virtual machines whose ports are asked for one by one, those with a VF first: each takes up to a second."""
+MAX_NAMES = 16 * MAX_LINKS
+"""Links of one connection, with those that are gone: each start of a virtual machine makes some."""
 NOT_OFFERED = Unreadable("failed", NOT_OFFERED_BY_ESXI)
 CARTEL_VERSION = (9, 0)
 """Version from which ESXi names the owner of a VF by VMX Cartel ID; before, by World ID."""
@@ -107,9 +114,18 @@ class Facts:
         number = integer_of(function.get("ownerworldid"))
         if not number or self.version is None:
             return None
-        by_cartel = self.version >= CARTEL_VERSION
-        found = [one for one in self.machines if number == (one.cartel if by_cartel else one.world)]
-        return found[0] if len(found) == 1 else None
+        return self._owners.get(number)
+
+    @cached_property
+    def _owners(self) -> dict[int, Machine | None]:
+        """Number by which VFs name their owner → machine; None: several have it. All machines are known by then."""
+        by_cartel = self.version is not None and self.version >= CARTEL_VERSION
+        found: dict[int, Machine | None] = {}
+        for one in self.machines:
+            number = one.cartel if by_cartel else one.world
+            if number is not None:
+                found[number] = None if number in found else one
+        return found
 
     def used_functions(self) -> list[tuple[str, int]]:
         """(vmnic, VF number) of VFs that have an owner."""
@@ -132,7 +148,7 @@ async def read_facts(query: Query) -> Facts:
     for one in await query("platform", "hardware", "cpu", "global", "get") or ():
         facts.cpus = integer_of(one.get("cputhreads")) or None
     facts.nics = (await query("links", "network", "nic", "list") or [])[:MAX_NICS]
-    facts.pci = await query("pci", "hardware", "pci", "list", "-c", "0x0200") or []
+    facts.pci = (await query("pci", "hardware", "pci", "list", "-c", "0x0200") or [])[:MAX_PCI_FUNCTIONS]
     for nic in _names(facts.nics):
         for one in await query("ethtool", "network", "nic", "get", "-n", nic) or ():
             facts.details[nic] = one
@@ -142,7 +158,7 @@ async def read_facts(query: Query) -> Facts:
         functions = await query("virtual_functions", "network", "sriovnic", "vf", "list", "-n", nic)
         facts.functions[nic] = (functions or [])[:MAX_VFS]
     for switches in (("standard", "list"), ("dvs", "vmware", "list")):
-        for one in await query("switches", "network", "vswitch", *switches) or ():
+        for one in (await query("switches", "network", "vswitch", *switches) or [])[:MAX_LINKS]:
             switch, mtu = text_of(one.get("name")), integer_of(one.get("mtu"))
             if switch is not None and mtu:
                 facts.mtus[switch] = mtu
@@ -155,7 +171,7 @@ def _names(nics: Iterable[Fields]) -> list[str]:
 
 
 async def _read_machines(query: Query, facts: Facts) -> None:
-    for one in await query("machines", "vm", "process", "list") or ():
+    for one in (await query("machines", "vm", "process", "list") or [])[:MAX_MACHINES]:
         name = text_of(one.get("displayname"))
         if name is not None:
             world, cartel = integer_of(one.get("worldid")), integer_of(one.get("vmxcartelid"))
@@ -173,7 +189,7 @@ async def _read_machines(query: Query, facts: Facts) -> None:
     ]
     networks.sort(key=lambda one: one[0] not in with_functions)
     for name, number in networks[:MAX_QUERIED_MACHINES]:
-        for port in await query("machines", "network", "vm", "port", "list", "-w", str(number)) or ():
+        for port in (await query("machines", "network", "vm", "port", "list", "-w", str(number)) or [])[:MAX_PORTS]:
             identifier = integer_of(port.get("portid"))
             if identifier is not None:
                 facts.ports[identifier] = (name, port)
@@ -189,6 +205,9 @@ class IfindexAllocator:
         self._known: dict[tuple[str, str | int], int] = {}
 
     def of(self, kind: Literal["nic", "switch", "port"], name: str | int) -> int:
+        """Raises TransientError for a host that names others again and again: it is read anew."""
+        if len(self._known) > MAX_NAMES:
+            raise TransientError(f"more than {MAX_NAMES} NICs, switches and ports one after the other")
         return self._known.setdefault((kind, name), len(self._known) + 1)
 
 
@@ -359,18 +378,19 @@ def _passed_through(facts: Facts) -> dict[tuple[str, int], tuple[int, str | None
     """(vmnic, VF number) → (port, MAC address) of the adapter of the virtual machine that owns the VF, where it is the
     only one: its only VF of this vmnic, and its only port with this uplink and without a counter of its own."""
     found = {}
+    names = Counter(one.name for one in facts.machines)
+    ports: defaultdict[tuple[str, str | None], list[tuple[int, str | None]]] = defaultdict(list)
+    for port, (machine, entry) in facts.ports.items():
+        ports[machine, text_of(entry.get("teamuplink"))].append((port, mac_of(entry.get("macaddress"))))
     for nic, functions in facts.functions.items():
         owners = [(integer_of(one.get("vfid")), facts.owner(one)) for one in functions]
+        owned = Counter(owner for _, owner in owners)
         for number, owner in owners:
-            if number is None or owner is None or sum(other == owner for _, other in owners) > 1:
+            if number is None or owner is None or owned[owner] > 1 or names[owner.name] > 1:
                 continue
-            ports = [
-                (port, mac_of(entry.get("macaddress")))
-                for port, (machine, entry) in facts.ports.items()
-                if machine == owner.name and text_of(entry.get("teamuplink")) == nic
-            ]
-            if len(ports) == 1 and sum(one.name == owner.name for one in facts.machines) == 1:
-                found[nic, number] = ports[0]
+            known = ports[owner.name, nic]
+            if len(known) == 1:
+                found[nic, number] = known[0]
     return found
 
 
@@ -464,10 +484,8 @@ def _physical_function(name: str | None, known: Mapping[str, object]) -> tuple[s
     if match is None:
         return None, None
     segment, bus, function = (int(match[at]) for at in (1, 2, 3))
-    beginning, end = f"{segment:04x}:{bus:02x}:", f".{function}"
-    possible = [address for address in known if address.startswith(beginning) and address.endswith(end)]
-    possible = [address for address in possible if address[len(beginning) : -len(end)] == "00"]
-    return (possible[0], int(match[4])) if len(possible) == 1 else (None, None)
+    address = f"{segment:04x}:{bus:02x}:00.{function}"
+    return (address, int(match[4])) if address in known else (None, None)
 
 
 def _threads(reading: Reading, numbers: IfindexAllocator) -> tuple[Thread, ...]:
@@ -485,10 +503,11 @@ def _threads(reading: Reading, numbers: IfindexAllocator) -> tuple[Thread, ...]:
         for number in (*members, *workers):
             links.setdefault(number, set()).add(numbers.of("port", port.number))
             process[number], machine[number] = leader, reading.worlds[leader].machine or ""
-    for world in reading.worlds.values():  # of machines without a port on a switch
-        if world.machine is not None and world.number not in process:
-            same = [one.number for one in reading.worlds.values() if one.machine == world.machine]
-            process[world.number], machine[world.number] = min(same), world.machine
+    named = [(one.machine, one.number) for one in reading.worlds.values() if one.machine is not None]
+    lowest = dict(sorted(named, reverse=True))
+    for name, number in named:  # of machines without a port on a switch
+        if number not in process:
+            process[number], machine[number] = lowest[name], name
     return tuple(
         Thread(
             tid=number,

@@ -16,17 +16,32 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from itertools import islice
+from typing import Any, TypeVar
 
 import msgspec
 
+from nictop.limits import MAX_LINKS, MAX_THREADS
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""Work in steps of a millisecond, and its result."""
 Fields = Mapping[str, Any]
 """Name in lower case, letters and digits only → value."""
 
 MAX_TEXT_CHARS = 256
 """Characters of one text; names of virtual machines have 80 at most."""
+MAX_NAME_CHARS, MAX_FIELDS = 100, 256
+"""Characters of the name of a field, and fields of one object that are looked at: a port has 60."""
+VALUE_BYTES = 64
+"""Of memory for each value, list and object."""
+MAX_DECODED_BYTES, MAX_INVENTORY_BYTES = 32 * 1024 * 1024, 16 * 1024 * 1024
+"""Of memory for one output, and for all outputs of an inventory: a host with 1000 virtual machines or 4096 VFs takes
+two thirds."""
+STEP_RECORDS = 32
 MAX_NUMBER = 1 << 62
 MAX_RATE = 1e10
 """Packets, errors or Mb per second: more than any port carries."""
@@ -44,11 +59,19 @@ class BadOutput(Exception):
     """The output is not the expected JSON."""
 
 
-def parse_json(text: bytes) -> object:
-    """The JSON value in an output, which may begin with other lines. Raises BadOutput."""
+def decoded_bytes(text: bytes) -> int:
+    """The memory that the JSON value in an output takes at most, about."""
+    return len(text) + VALUE_BYTES * sum(map(text.count, (b",", b"{", b"[")))
+
+
+def parse_json(text: bytes, room: int = MAX_DECODED_BYTES) -> object:
+    """The JSON value in an output, which may begin with other lines. Raises BadOutput, also for one that takes more
+    memory than `room` bytes."""
     begin = min((at for at in (text.find(b"{"), text.find(b"[")) if at >= 0), default=-1)
     if begin < 0:
         raise BadOutput("no JSON")
+    if decoded_bytes(text) > room:
+        raise BadOutput("too many values")
     try:
         return msgspec.json.decode(text[begin:].strip())
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -59,15 +82,24 @@ def fields(value: object) -> Fields:
     """An object by the letters and digits of its names; {} for anything else."""
     if not isinstance(value, dict):
         return {}
-    return {"".join(filter(str.isalnum, name)).lower(): one for name, one in value.items() if isinstance(name, str)}
+    known = islice(value.items(), MAX_FIELDS)
+    return {plain_name(name): one for name, one in known if isinstance(name, str) and len(name) <= MAX_NAME_CHARS}
 
 
-def records(value: object) -> Iterator[Fields]:
+@lru_cache(maxsize=1024)
+def plain_name(name: str) -> str:
+    """Its letters and digits: there are few different ones."""
+    return "".join(filter(str.isalnum, name)).lower()
+
+
+def record_steps(value: object) -> Steps[list[Fields]]:
     """The objects of a list; of a single object that one."""
-    for one in value if isinstance(value, list) else [value]:
-        found = fields(one)
-        if found:
-            yield found
+    found = []
+    for number, one in enumerate(value if isinstance(value, list) else [value]):
+        if number % STEP_RECORDS == 0:
+            yield
+        found.append(fields(one))
+    return [one for one in found if one]
 
 
 def text_of(value: object) -> str | None:
@@ -211,26 +243,47 @@ class Reading:
     """Why `cpus` is empty."""
 
 
-def parse_reading(value: object, cpus: int | None) -> Reading:
+def reading_steps(value: object, cpus: int | None) -> Steps[Reading]:
     """A reading from parsed JSON. `cpus`: number of pCPUs, without which the list of them cannot be told from their
     sum, the last element of it. Raises BadOutput."""
     samples = fields(value).get("stats")
     sample = fields(samples[-1]) if isinstance(samples, list) and samples else {}
     if not sample:
         raise BadOutput("no statistics")
-    ports = sample.get("ports")
-    worlds = {one.number: one for part in ("vcpus", "sys") for one in _worlds(sample.get(part))}
+    ports, worlds = dict[int, Port](), dict[int, World]()
+    for number, one in enumerate(_entries(sample.get("ports"))):
+        if number % STEP_RECORDS == 0:
+            yield
+        port = _port(one)
+        if port is not None:
+            ports[port.number] = port
+        if len(ports) > MAX_LINKS:
+            raise BadOutput(f"more than {MAX_LINKS} ports")
+    for number, one in enumerate([*_entries(sample.get("vcpus")), *_entries(sample.get("sys"))]):
+        if number % STEP_RECORDS == 0:
+            yield
+        world = _world(one)
+        if world is not None:
+            worlds[world.number] = world
+        if len(worlds) > MAX_THREADS:
+            raise BadOutput(f"more than {MAX_THREADS} worlds")
     used, problem = _cpus(fields(sample.get("cpu")), cpus)
-    found = {one.number: one for one in map(_port, ports if isinstance(ports, list) else ()) if one is not None}
-    return Reading(rate_of(sample.get("interval"), 3600), tuple(found.values()), worlds, used, problem)
+    return Reading(rate_of(sample.get("interval"), 3600), tuple(ports.values()), worlds, used, problem)
 
 
-def _worlds(value: object) -> Iterator[World]:
-    for one in value.values() if isinstance(value, dict) else ():
-        found = fields(one)
-        number, name = integer_of(found.get("id")), text_of(found.get("name"))
-        if number is not None and name is not None:
-            yield World(number, name, *(_share(found.get(part)) for part in ("used", "ready", "cstp")))
+def _entries(value: object) -> Iterator[object]:
+    """Of a list, or of an object by any names."""
+    if isinstance(value, dict):
+        return iter(value.values())
+    return iter(value if isinstance(value, list) else ())
+
+
+def _world(value: object) -> World | None:
+    found = fields(value)
+    number, name = integer_of(found.get("id")), text_of(found.get("name"))
+    if number is None or name is None:
+        return None
+    return World(number, name, *(_share(found.get(part)) for part in ("used", "ready", "cstp")))
 
 
 def _share(value: object) -> float | None:

@@ -8,8 +8,10 @@ hosts apply.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -40,7 +42,20 @@ from nictop.wire.esxi.inventory import (
     needs_inventory,
     read_facts,
 )
-from nictop.wire.esxi.outputs import BadOutput, Fields, Reading, integer_of, parse_json, parse_reading, records
+from nictop.wire.esxi.outputs import (
+    MAX_DECODED_BYTES,
+    MAX_INVENTORY_BYTES,
+    BadOutput,
+    Fields,
+    Reading,
+    Steps,
+    T,
+    decoded_bytes,
+    integer_of,
+    parse_json,
+    reading_steps,
+    record_steps,
+)
 from nictop.wire.esxi.shell import COMMAND_TIMEOUT, EsxiShell
 from nictop.wire.inbox import Inbox
 from nictop.wire.source import SourceState
@@ -89,6 +104,8 @@ class EsxiProbe:
         """The newest one."""
         self._read_at = 0.0
         self._cpus: int | None = None
+        self._room = MAX_INVENTORY_BYTES
+        """Bytes of memory that the outputs of an inventory may still take."""
         self._inventory_at = 0.0
         """When the last inventory ended."""
         self._wanted = "start"
@@ -217,12 +234,11 @@ class EsxiProbe:
         problem = output.problem
         reading = Reading(None, (), {}, ())
         if not problem:
-            parse_begin = time.thread_time()
             try:
-                reading = parse_reading(parse_json(output.text), self._cpus)
+                value = await self._parsed(output.text, MAX_DECODED_BYTES)
+                reading = await self._result(reading_steps(value, self._cpus))
             except BadOutput as error:
                 problem = str(error)
-            self._budget.charge(time.thread_time() - parse_begin)
         if problem:
             self._failures += 1
             self._report(f"net-stats: {problem}")
@@ -237,11 +253,12 @@ class EsxiProbe:
         self._reading = reading
         if self._facts is not None:
             functions = await self._read_functions(self._facts)
-            numbers = ifindexes(reading, self._numbers)
-            counters = self._accumulated.counters(now, reading, numbers, functions)
-            if problem:
-                counters.unreadable.update(dict.fromkeys(("links", "threads"), counters.unreadable["cpus"]))
-            self._put(counters=counters)
+            with self._charged():
+                numbers = ifindexes(reading, self._numbers)
+                counters = self._accumulated.counters(now, reading, numbers, functions)
+                if problem:
+                    counters.unreadable.update(dict.fromkeys(("links", "threads"), counters.unreadable["cpus"]))
+                self._put(counters=counters)
 
     async def _read_functions(self, facts: Facts) -> dict[int, dict[int, tuple[int, ...]]]:
         """ifindex → VF number → `VF_COUNTERS`, of VFs with an owner."""
@@ -264,6 +281,7 @@ class EsxiProbe:
         reason, self._wanted = self._wanted, ""
         begin, wall = await self._clocks()
         problems: dict[str, Unreadable] = {}
+        self._room = MAX_INVENTORY_BYTES
 
         async def query(source: str, *words: str) -> list[Fields] | None:
             if time.monotonic() - begin > INVENTORY_TIMEOUT:
@@ -286,8 +304,10 @@ class EsxiProbe:
                 self._accumulated.begin_with(nic, counted)
         reading = self._reading or Reading(None, (), {}, ())
         self._inventory_at = time.monotonic()
-        self._accumulated.order_events_as(reading)
-        self._put(inventory=inventory_of(facts, reading, self._numbers, InventoryTime(begin, wall, reason)))
+        await self._budget.wait_for_turn(MAX_DECODED_BYTES)
+        with self._charged():
+            self._accumulated.order_events_as(reading)
+            self._put(inventory=inventory_of(facts, reading, self._numbers, InventoryTime(begin, wall, reason)))
 
     async def _esxcli(self, *words: str) -> tuple[list[Fields] | None, str]:
         """(records in the output, why there are none)."""
@@ -297,14 +317,41 @@ class EsxiProbe:
             problem = output.problem
             if problem:
                 break
-            begin = time.thread_time()
             try:
-                return list(records(parse_json(output.text))), ""
+                value = await self._parsed(output.text, self._room)
+                return await self._result(record_steps(value)), ""
             except BadOutput as error:
                 problem = str(error)
             finally:
-                self._budget.charge(time.thread_time() - begin)
+                self._room -= decoded_bytes(output.text)
         return None, sanitize(problem)
+
+    # ---------------------------------------------------------------------------------------------- CPU time
+
+    @contextlib.contextmanager
+    def _charged(self) -> Iterator[None]:
+        """What is done meanwhile is charged to the host."""
+        cpu, begin = time.thread_time(), time.monotonic()
+        try:
+            yield
+        finally:
+            self._budget.charge(time.thread_time() - cpu, time.monotonic() - begin)
+
+    async def _parsed(self, text: bytes, room: int) -> object:
+        """The JSON value in an output, in a turn of this host. Raises BadOutput."""
+        await self._budget.wait_for_turn(len(text))
+        with self._charged():
+            return parse_json(text, room)
+
+    async def _result(self, steps: Steps[T]) -> T:
+        """The result of work that is done in turns of this host."""
+        while True:
+            with self._charged():
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    return end.value  # type: ignore[no-any-return]
+            await self._budget.wait_for_turn(0)
 
     def _report(self, message: str) -> None:
         """Once for each message, as far as it is new."""

@@ -240,7 +240,7 @@ def test_special_files_do_not_block(tmp_path: Path) -> None:
     (tmp_path / "loop.json").symlink_to("loop.json")
     for name, why in (
         ("pipe.json", "not a regular file"),
-        ("huge.json", "larger than 64.0 MiB"),
+        ("huge.json", "larger than 16.0 MiB"),
         ("loop.json", "Too many levels of symbolic links"),
         ("none.json", "No such file or directory"),
         (".", "not a regular file|Is a directory"),

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from nictop.probe.records import Counters, Inventory
 from nictop.wire.codec import decode
+from nictop.wire.errors import TransientError
 from nictop.wire.esxi.counters import Accumulated, nic_counters, vf_counters
-from nictop.wire.esxi.inventory import IfindexAllocator, InventoryTime, ifindexes, inventory_of
+from nictop.wire.esxi.inventory import Facts, IfindexAllocator, InventoryTime, ifindexes, inventory_of
 from nictop.wire.esxi.outputs import (
     BadOutput,
     Reading,
@@ -24,10 +25,9 @@ from nictop.wire.esxi.outputs import (
     hexadecimal_of,
     integer_of,
     parse_json,
-    parse_reading,
     pci_address_of,
 )
-from tests.support.esxi import VF_STATISTICS, WEB_PORT, facts_of, outputs, statistics
+from tests.support.esxi import VF_STATISTICS, WEB_PORT, facts_of, outputs, parse_reading, statistics
 
 CPUS = 8
 Json = Any
@@ -349,3 +349,40 @@ def test_arbitrary_bytes(text: bytes) -> None:
 def test_deeply_nested_output() -> None:
     with pytest.raises(BadOutput):
         parse_json(b"[" * 100_000)
+
+
+@pytest.mark.parametrize(
+    "text", [b"[" + b"{}," * 300_000 + b"{}]", b"[" + b"0," * 600_000 + b"0]", b'{"a":' * 600_000, b"[" * 600_000]
+)
+def test_an_output_of_many_values_is_not_decoded(text: bytes) -> None:
+    with pytest.raises(BadOutput):
+        parse_json(text)
+    with pytest.raises(BadOutput, match="too many values"):
+        parse_json(text, 1 << 20)
+
+
+def test_names_of_fields_are_bounded() -> None:
+    assert fields({"x" * 101: 1, "Name": 2, **{str(number): 0 for number in range(1000)}}).keys() >= {"name"}
+    assert len(fields({str(number): 0 for number in range(1000)})) == 256
+
+
+@pytest.mark.parametrize(("part", "what"), [("ports", "2048 ports"), ("vcpus", "8192 worlds")])
+def test_more_ports_or_worlds_than_a_host_has_are_refused(part: str, what: str) -> None:
+    entries = [{"id": number, "name": f"vm{number}", "uplink": "false"} for number in range(8193)]
+    with pytest.raises(BadOutput, match=what):
+        reading({"stats": [{part: dict(enumerate(entries)) if part == "vcpus" else entries}]})
+
+
+def test_an_inventory_of_very_many_machines_takes_little_time() -> None:
+    """As many as are taken, none with a port: work that grows with the square of them would take minutes."""
+    worlds = {str(number): {"id": number, "name": f"vmx-vcpu-0:vm{number}"} for number in range(8192)}
+    found = reading({"stats": [{"vcpus": worlds}]})
+    record = inventory_of(Facts(), found, IfindexAllocator(), InventoryTime(1.0, 2.0, "start"))
+    assert len(record.threads) == 8192
+
+
+def test_a_host_that_names_other_ports_again_and_again_is_read_anew() -> None:
+    numbers = IfindexAllocator()
+    with pytest.raises(TransientError):
+        for number in range(100_000):
+            numbers.of("port", number)
