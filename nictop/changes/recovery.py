@@ -19,7 +19,7 @@ from nictop.wire.source import SourceState
 DISCONNECTED_STATES = ("lost", "failed")
 REAPPLY_COMMANDS = (("nmcli", "dev", "reapply"), ("nmcli", "device", "reapply"))
 READ_BACK_TEXT = "read after the connection was lost"
-LOST_HOST_TEXT = "if it runs, it rolls back what was not confirmed"
+LOST_HOST_TEXT = "if it runs, it should roll back what was not confirmed"
 OTHER_VALUES_REASON = "the values are the new ones, or neither the previous nor the new ones"
 RESTARTED_REASON = "the host was restarted meanwhile, and its values are not the previous ones"
 

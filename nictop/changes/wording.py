@@ -47,7 +47,7 @@ OUTCOME_TEXTS: dict[Outcome, str] = {
     "failed": "failed",
     "unknown": "result unknown",
 }
-LOST_TEXT = "a host that still runs rolls back what was not confirmed"
+LOST_TEXT = "the host should roll back what was not confirmed"
 """What is known of a change whose host is lost."""
 LABEL_INDENT, LABEL_CELLS = "     ", 13
 VALUE_COLUMN = len(LABEL_INDENT) + LABEL_CELLS

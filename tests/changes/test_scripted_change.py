@@ -227,7 +227,7 @@ async def test_it_was_kept_when_it_has_the_new_values_after_its_time() -> None:
 async def test_it_does_not_come_back() -> None:
     probe = ScriptedProbe(apply=[(line("applying"), line("applied", deadline=10.0), LOST)])
     carried = await carry(probe, only_apply, limits=replace(PATIENT, settle=0.2))
-    assert carried.end.outcome == "unknown" and "rolls back what was not confirmed" in carried.end.text
+    assert carried.end.outcome == "unknown" and "should roll back what was not confirmed" in carried.end.text
     probe = ScriptedProbe(apply=[(*APPLIED, SourceState("failed", "the host key has changed"))])
     assert (await carry(probe, only_apply, limits=ChangeTimeouts())).end.outcome == "unknown"
 

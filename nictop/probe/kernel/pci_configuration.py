@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 
-from nictop.probe.kernel.sysfs import read_text
-
 MAX_KEPT = 64
 """Descriptors."""
 NETWORK_CLASSES = ("0x02", "0x0c06")
 """Network controllers, and InfiniBand controllers."""
+
+CLASS_CHARS = 8
 
 _kept: dict[str, int] = {}
 """Path of the file → descriptor."""
@@ -29,12 +29,20 @@ def keep_configurations(sys: str = "/sys") -> None:
         return
     for address in addresses:
         path = os.path.join(devices, address)
-        content = read_text(os.path.join(path, "class"))
-        is_network = isinstance(content, str) and content.startswith(NETWORK_CLASSES)
+        is_network = _class_of(path).startswith(NETWORK_CLASSES)
         if is_network and not any(os.path.lexists(os.path.join(path, name)) for name in ("physfn", "sriov_totalvfs")):
             _keep(os.path.join(path, "config"))
         if len(_kept) == MAX_KEPT:
             return
+
+
+def _class_of(path: str) -> str:
+    """``0x020000``; "" if it cannot be read."""
+    try:
+        with open(os.path.join(path, "class"), encoding="ascii", errors="replace") as file:
+            return file.read(CLASS_CHARS)
+    except OSError:
+        return ""
 
 
 def _keep(path: str) -> None:

@@ -158,7 +158,7 @@ def test_the_countdown_runs_and_warns() -> None:
 def test_a_lost_host_cannot_be_told_to_keep_it() -> None:
     """What it does now is not known: it rolls back what was not confirmed, if it runs, and may have kept what was."""
     lost = after(Prepared(PLAN, False), Applying(), Applied(PLAN, 130.0), ConnectionLost("no answer"))
-    assert "Connection to vm1 lost; a host that still runs rolls back what was not confirmed" in words(lost, now=100.0)
+    assert "Connection to vm1 lost; the host should roll back what was not confirmed" in words(lost, now=100.0)
     assert "Rolls back in 30 s at the latest" in words(lost, now=100.0)
     assert "unless you keep it" not in words(lost, now=100.0)
     assert "Rolls back in" not in words(lost, now=130.0), "the time is over, also on a host that stood still"
