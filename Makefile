@@ -49,7 +49,7 @@ dist-check: $(VENV)/.dev $(VENV)/.dist
 	@.ci/system-packages dist
 	@$(BIN)/python -m pytest tests/release/built --timeout 3600 $(ARGS)
 
-# Exit code 0: none known; 1: some; 3: no source was reached, and the offline list, which may be old, has none.
+# Error 1: some are known; 3: no source was reached, and the offline list, which may be old, has none. make itself then exits with 2.
 audit: $(VENV)/bin/python
 	@$(BIN)/python -m release.audit
 

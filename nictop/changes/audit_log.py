@@ -36,7 +36,7 @@ MAX_LOG_LINE_BYTES = 1 << 20
 LOG_LOCK_TIMEOUT, LOG_LOCK_POLL_SECONDS = 2.0, 0.005
 """Seconds to wait for other writers, and between two attempts."""
 
-State = Literal["begun", "kept", "undone", "refused", "cancelled", "unreachable", "failed", "unknown"]
+State = Literal["begun", "kept", "undone", "restarted", "refused", "cancelled", "unreachable", "failed", "unknown"]
 """begun, or how it ended (`nictop.changes.events.Outcome`)."""
 
 

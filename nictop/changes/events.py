@@ -8,10 +8,10 @@ from typing import Literal
 
 from nictop.probe.records import PlannedAction
 
-Outcome = Literal["kept", "undone", "refused", "cancelled", "unreachable", "failed", "unknown"]
-"""kept, undone: read back from the host. refused, cancelled, unreachable: nothing was changed. failed: not everything
-was undone; the text says what was not. unknown: the host was lost and did not reply afterwards; it undoes what was not
-kept."""
+Outcome = Literal["kept", "undone", "restarted", "refused", "cancelled", "unreachable", "failed", "unknown"]
+"""kept, undone: read back from the host. restarted: the host was restarted meanwhile, and had the old values when it
+was read again. refused, cancelled, unreachable: nothing was changed. failed: not everything was undone; the text says
+what was not. unknown: the host was lost and did not reply afterwards; it undoes what was not kept."""
 NOTHING_CHANGED: tuple[Outcome, ...] = ("refused", "cancelled", "unreachable")
 
 
@@ -96,7 +96,7 @@ class Undoing:
 
 @dataclass(frozen=True)
 class ConnectionLost:
-    """The connection is lost. The host undoes the change by itself, at the deadline at the latest."""
+    """The connection is lost. A host that still runs undoes by itself what was not kept."""
 
     text: str
 

@@ -41,6 +41,12 @@ class ChangeInbox:
         self._goal: GoalCheck | None = None
         self._watch: FindingWatch | None = None
 
+    @property
+    def boot_id(self) -> str:
+        """Of the host's present start; "" if it is not known."""
+        hello = self.snapshot.hello if self.snapshot is not None else None
+        return hello.boot_id if hello is not None else ""
+
     def receive(self, item: Line | SourceState, snapshot: Snapshot) -> None:
         """Process one item of the source; `snapshot`: the state after it."""
         self.snapshot = snapshot

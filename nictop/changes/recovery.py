@@ -19,6 +19,9 @@ from nictop.wire.source import SourceState
 DISCONNECTED_STATES = ("lost", "failed")
 REAPPLY_COMMANDS = (("nmcli", "dev", "reapply"), ("nmcli", "device", "reapply"))
 READ_BACK_TEXT = "read after the connection was lost"
+LOST_HOST_TEXT = "if it runs, it should roll back what was not confirmed"
+OTHER_VALUES_REASON = "the values are the new ones, or neither the previous nor the new ones"
+RESTARTED_REASON = "the host was restarted meanwhile, and its values are not the previous ones"
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class LostChange:
     """The host was requested to keep it, and may have received that."""
     due: float
     """When the host undoes it unless it was kept, seconds of this machine's CLOCK_MONOTONIC."""
+    boot_id: str = ""
+    """Of the host when it was planned; "": not known."""
 
 
 async def wait_for_outcome(
@@ -40,14 +45,15 @@ async def wait_for_outcome(
     reason = "the host did not reconnect"
     while True:
         if not await _is_live(inbox, limit):
-            return ChangeEnded("unknown", f"{reason}; it rolls back what was not confirmed")
+            return ChangeEnded("unknown", reason if was_restarted(lost, inbox) else f"{reason}; {LOST_HOST_TEXT}")
         await prepare()
         line = await _reply(inbox, min(limit, time.monotonic() + limits.reply))
         if line is not None and line.kind == "prepared":
             ended = outcome_of(lost, line.plan, time.monotonic() > lost.due + limits.rollback)
+            restarted = was_restarted(lost, inbox)
             if ended is not None:
-                return ended
-            reason = "the values are the new ones, or neither the previous nor the new ones"
+                return after_restart(ended) if restarted else ended
+            reason = RESTARTED_REASON if restarted else OTHER_VALUES_REASON
         elif line is not None:
             reason = line.text
         if time.monotonic() >= limit:
@@ -65,6 +71,19 @@ def outcome_of(lost: LostChange, plan: Sequence[PlannedAction], is_over: bool) -
         return ChangeEnded("undone", READ_BACK_TEXT)
     still_old = [old for old, new in pairs if old.before == new.before and old.words[0] != "nmcli"]
     return ChangeEnded("kept", READ_BACK_TEXT) if lost.kept and is_over and not still_old else None
+
+
+def was_restarted(lost: LostChange, inbox: ChangeInbox) -> bool:
+    """Whether the host is known to run since after the change was planned: nothing rolls back there any more."""
+    return bool(lost.boot_id) and inbox.boot_id not in ("", lost.boot_id)
+
+
+def after_restart(ended: ChangeEnded) -> ChangeEnded:
+    """An outcome that was read from a host that was restarted: whether its old values are those of a rollback, or what
+    it sets when it starts, is not known."""
+    if ended.outcome == "undone":
+        return ChangeEnded("restarted")
+    return ChangeEnded(ended.outcome, "read after a restart of the host")
 
 
 def is_conclusive(action: PlannedAction) -> bool:

@@ -77,6 +77,8 @@ class ChangeSession:
         self._limits = limits or ChangeTimeouts()
         self._inbox = ChangeInbox(self.id, self._other_facts)
         self._recoveries = 0
+        self._boot_id = ""
+        """Of the host when the plan was read; "": not known."""
         self._fingerprint = ""
         self._twice = False
         self._deadline: float | None = None
@@ -169,7 +171,7 @@ class ChangeSession:
             if isinstance(item, ChangeLine) and item.kind in ("refused", "failed"):
                 return ChangeEnded("refused", item.text)
             if isinstance(item, ChangeLine) and item.kind == "prepared":
-                self._fingerprint = item.fingerprint
+                self._fingerprint, self._boot_id = item.fingerprint, self._inbox.boot_id
                 return Prepared(item.plan, item.needs_second_yes)
 
     async def _wait_for_decision(self) -> ChangeEnded | None:
@@ -267,7 +269,7 @@ class ChangeSession:
         due = self._deadline
         if due is None:
             due = time.monotonic() + self._limits.apply + self.spec.keep_within
-        lost = LostChange(self.progress.plan, self._kept, due)
+        lost = LostChange(self.progress.plan, self._kept, due, self._boot_id)
         return await wait_for_outcome(self._inbox, self._prepare_again, lost, self._limits)
 
     async def _prepare_again(self) -> None:

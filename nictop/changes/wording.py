@@ -30,6 +30,7 @@ STATE_TEXTS: dict[State, str] = {
     "begun": "started, result unknown",
     "kept": "kept",
     "undone": "rolled back",
+    "restarted": "ended by a restart of the host",
     "refused": "refused",
     "cancelled": "not applied",
     "unreachable": "not applied, host unreachable",
@@ -39,12 +40,15 @@ STATE_TEXTS: dict[State, str] = {
 OUTCOME_TEXTS: dict[Outcome, str] = {
     "kept": "kept: the new values stay",
     "undone": "rolled back, the previous values are verified",
+    "restarted": "the host was restarted, and has the previous values",
     "refused": "refused, nothing changed",
     "cancelled": "cancelled, nothing changed",
     "unreachable": "host unreachable, nothing changed",
     "failed": "failed",
     "unknown": "result unknown",
 }
+LOST_TEXT = "the host should roll back what was not confirmed"
+"""What is known of a change whose host is lost."""
 LABEL_INDENT, LABEL_CELLS = "     ", 13
 VALUE_COLUMN = len(LABEL_INDENT) + LABEL_CELLS
 WARNING_LABEL = "warning"
@@ -119,7 +123,7 @@ def event_text(event: Event, now: float) -> str:
     if isinstance(event, StepFailed):
         return clean(event.text)
     if isinstance(event, ConnectionLost):
-        return f"connection lost: {clean(event.text)}; the host rolls back automatically"
+        return f"connection lost: {clean(event.text)}; {LOST_TEXT}"
     if isinstance(event, ChangeEnded):
         return outcome_text(event.outcome, clean(event.text))
     if isinstance(event, GoalCheck):

@@ -1,9 +1,9 @@
 """A root probe gives up the rights that reading does not need, so that the kernel holds it to reading.
 
 After its helper (`helper`) has been forked, the probe keeps the capabilities of its readers (`READERS`), sets
-no_new_privs, and forbids itself by Landlock to write files, to start programs and to signal other processes. Its
-children inherit that. A host on which a part of this is not possible is read all the same; what is held is a fact of
-the inventory (`records.Restriction`).
+no_new_privs, and forbids itself by Landlock to write files, to start programs and to signal other processes, and by
+seccomp to change the attributes of files. Its children inherit that. A host on which a part of this is not possible is
+read all the same; what is held is a fact of the inventory (`records.Restriction`).
 
 What remains: requests over netlink, as far as they need CAP_NET_ADMIN only, and what daemons do for root over D-Bus.
 """
@@ -14,9 +14,10 @@ import errno
 import os
 
 from nictop.probe.helper import Helper, start_helper
-from nictop.probe.kernel import landlock
+from nictop.probe.kernel import landlock, seccomp
 from nictop.probe.kernel.capabilities import NUMBERS, held_capabilities, keep_capabilities, set_no_new_privileges
 from nictop.probe.kernel.other_processes import ask_through
+from nictop.probe.kernel.pci_configuration import keep_configurations
 from nictop.probe.traffic.user import why_stays_root
 
 TYPE_CHECKING = False
@@ -50,6 +51,7 @@ def give_up_rights(*, allow_changes: bool) -> Helper | None:
     if os.geteuid() != 0:
         return None
     helper = start_helper(allow_changes=allow_changes)
+    keep_configurations()
     _fields = restrict_process()
     _fields["allow_changes"] = allow_changes
     ask_through(helper.channel)
@@ -80,7 +82,17 @@ def restrict_process() -> dict[str, Any]:
         fields["landlock"] = landlock.restrict_self()
     except OSError as error:
         fields["why_no_landlock"] = REASONS.get(error.errno or 0, str(error))
+    fields["why_no_seccomp"] = _forbid_attributes()
     return fields
+
+
+def _forbid_attributes() -> str:
+    """ "", or why that is not possible."""
+    try:
+        seccomp.forbid_attributes_and_programs()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _text_or_error(why: Callable[[], str]) -> str:

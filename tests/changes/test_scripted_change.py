@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nictop.changes.audit_log import LoggedChange
-from nictop.changes.events import Applied, ChangeTimeouts, Event, Prepared, Undoing, Verdict
+from nictop.changes.events import Applied, ChangeTimeouts, ConnectionLost, Event, Prepared, Undoing, Verdict
 from nictop.changes.job import ChangeSpec
 from nictop.changes.session import ChangeSession
+from nictop.changes.wording import outcome_text
 from nictop.errors import NictopError
 from nictop.hosts.session import running
-from nictop.probe.records import ChangeLine, Line, PlannedAction
+from nictop.probe.records import ChangeLine, Hello, Line, PlannedAction
 from nictop.wire.source import SourceState
 from tests.changes.carrying import (
     APPLIED,
@@ -226,9 +227,53 @@ async def test_it_was_kept_when_it_has_the_new_values_after_its_time() -> None:
 async def test_it_does_not_come_back() -> None:
     probe = ScriptedProbe(apply=[(line("applying"), line("applied", deadline=10.0), LOST)])
     carried = await carry(probe, only_apply, limits=replace(PATIENT, settle=0.2))
-    assert carried.end.outcome == "unknown" and "rolls back what was not confirmed" in carried.end.text
+    assert carried.end.outcome == "unknown" and "should roll back what was not confirmed" in carried.end.text
     probe = ScriptedProbe(apply=[(*APPLIED, SourceState("failed", "the host key has changed"))])
     assert (await carry(probe, only_apply, limits=ChangeTimeouts())).end.outcome == "unknown"
+
+
+def hello(boot_id: str) -> Line:
+    return Line(hello=Hello(1, "1", "a", "6.1", "x86_64", "3.11", 1, 0, boot_id, 100, 0.0, 0.0, 0.2))
+
+
+@pytest.mark.parametrize(
+    ("boot_id", "plan", "outcome", "text"),
+    [
+        ("second", PLANNED, "restarted", ""),
+        ("second", DONE, "unknown", "the host was restarted meanwhile, and its values are not the previous ones"),
+        ("first", PLANNED, "undone", "read after the connection was lost"),
+        ("", PLANNED, "undone", "read after the connection was lost"),
+    ],
+)
+async def test_a_host_that_was_restarted_has_not_rolled_back(
+    boot_id: str, plan: PlannedAction, outcome: str, text: str
+) -> None:
+    prepare = [(PREPARED,), *((replace(PREPARED, plan=(plan,)),),) * 2000]
+    probe = ScriptedProbe(prepare=prepare, apply=[(line("applying"), line("applied", deadline=10.0), LOST)])
+
+    def decide(event: Event, change: ChangeSession) -> None:
+        only_apply(event, change)
+        if isinstance(event, ConnectionLost):
+            probe.send(LIVE, hello(boot_id))
+
+    probe.send(hello("first"))
+    carried = await carry(probe, decide, limits=replace(PATIENT, settle=0.2))
+    assert (carried.end.outcome, carried.end.text) == (outcome, text)
+    assert "rolled back" not in outcome_text(carried.end.outcome, carried.end.text) or boot_id != "second"
+
+
+async def test_a_restarted_host_that_kept_it() -> None:
+    applied = (line("applying"), line("applied", deadline=10.0))
+    probe = ScriptedProbe(prepare=after((DONE,)), apply=[applied], keep=[(LOST,)])
+
+    def decide(event: Event, change: ChangeSession) -> None:
+        keep(event, change)
+        if isinstance(event, ConnectionLost):
+            probe.send(LIVE, hello("second"))
+
+    probe.send(hello("first"))
+    end = (await carry(probe, decide)).end
+    assert (end.outcome, end.text) == ("kept", "read after a restart of the host")
 
 
 ADD = replace(PLANNED, words=("nmcli", "con", "add"), before="no such profile", after="profile for ens4")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from nictop.probe import restriction
-from nictop.probe.kernel import landlock, other_processes
+from nictop.probe.kernel import landlock, other_processes, seccomp
 from nictop.probe.kernel.capabilities import NUMBERS
 from nictop.probe.records import Inventory
 from tests.support.namespaces import ROOT, Namespace, why_no_namespaces
@@ -42,7 +42,7 @@ sys.path.insert(0, {root!r})
 from nictop.probe import restriction
 fields = restriction.restrict_process()
 from nictop.probe.kernel.capabilities import keep_capabilities
-import errno, json, os, socket, subprocess
+import errno, fcntl, json, os, resource, socket, struct, subprocess
 def attempt(name, function):
     try:
         function()
@@ -78,6 +78,16 @@ PROGRAMS = {
     "TCP": "socket.socket().bind(('127.0.0.1', 0))",
     "packet socket": "socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
     "a capability that was given up": "keep_capabilities(['setuid']) or os.setuid(1)",
+}
+ATTRIBUTES = {
+    "mode": "os.chmod(folder + '/file', 0o4777)",
+    "mode of a descriptor": "os.fchmod(os.open(folder + '/file', os.O_RDONLY), 0o666)",
+    "owner": "os.chown(folder + '/file', 0, 0)",
+    "times": "os.utime(folder + '/file', (0, 0))",
+    "flags": "fcntl.ioctl(os.open(folder + '/file', os.O_RDONLY), 0x40086602, struct.pack('l', 0))",
+    "limits of a process": "resource.prlimit(stranger, resource.RLIMIT_CPU, (1, 1))",
+    "extended attribute": "os.setxattr(folder + '/file', 'user.nictop', b'x')",
+    "a program in memory": "os.execve(os.memfd_create('true'), ['true'], {})",
 }
 SIGNALS = {"signal": "os.kill(stranger, 0)", "signal init": "os.kill(1, 0)"}
 
@@ -115,6 +125,16 @@ def test_nothing_is_executed_and_no_right_comes_back(tmp_path: Path) -> None:
     if ABI < 4:
         found.pop("TCP")
     assert {found[name] for name in PROGRAMS if name in found} <= {"EACCES", "EPERM"}, found
+
+
+@pytest.mark.skipif(os.uname().machine not in seccomp.MACHINES, reason="the system calls of this machine are not known")
+def test_no_attribute_of_a_file_or_process_is_changed(tmp_path: Path) -> None:
+    """Landlock does not forbid it, and root needs no capability for files of its own."""
+    found = attempts(ATTRIBUTES, tmp_path)
+    assert found["fields"]["why_no_seccomp"] == ""
+    assert {name: found[name] for name in ATTRIBUTES} == dict.fromkeys(ATTRIBUTES, "EPERM")
+    status = (tmp_path / "file").stat()
+    assert status.st_mode & 0o7777 == 0o644 and status.st_mtime > 1
 
 
 @pytest.mark.skipif(landlock_abi() > ABI or ABI < 6, reason="this kernel has no Landlock for signals (Linux 6.12)")
@@ -164,6 +184,7 @@ def test_without_landlock_the_capabilities_are_given_up_and_the_reason_is_told(
     os.waitpid(pid, 0)
     assert fields["landlock"] is None and fields["why_no_landlock"] == "Landlock is not enabled at boot (lsm=)"
     assert set(fields["capabilities"]) <= set(restriction.READERS)
+    assert fields["why_no_seccomp"] == ""
 
 
 # ------------------------------------------------------------------------------------------- the probe itself

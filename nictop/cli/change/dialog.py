@@ -41,6 +41,7 @@ from nictop.wire.timeout import with_timeout
 EXIT_CODES: dict[Outcome, int] = {
     "kept": 0,
     "undone": 1,
+    "restarted": 1,
     "cancelled": 1,
     "refused": 2,
     "unreachable": HostUnreachable.exit_code,

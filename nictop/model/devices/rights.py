@@ -84,11 +84,17 @@ def restriction_text(snapshot: Snapshot) -> str:
 
 
 def _landlock_text(found: Restriction) -> str:
+    has_seccomp = found.why_no_seccomp == ""
     if found.landlock is None:
-        return f"not held by the kernel, because {found.why_no_landlock}"
+        part = " but for programs and attributes of files (seccomp)" if has_seccomp else ""
+        return f"not held by the kernel{part}, because {found.why_no_landlock}"
+    missing = []
     if found.landlock < SIGNAL_ABI:
-        return f"held by the kernel but for signals, which need Linux 6.12: Landlock ABI {found.landlock}"
-    return f"held by the kernel: Landlock ABI {found.landlock}"
+        missing.append("signals, which need Linux 6.12")
+    if found.why_no_seccomp:
+        missing.append(f"attributes of files, because {found.why_no_seccomp}")
+    but = f" but for {', and for '.join(missing)}" if missing else ""
+    return f"held by the kernel{but}: Landlock ABI {found.landlock}{', seccomp' if has_seccomp else ''}"
 
 
 def _capabilities_text(found: Restriction) -> str:

@@ -109,6 +109,9 @@ class Restriction:
     """"": tests run as the user of sudo, or as nobody."""
     allow_changes: bool
     """Another process of this probe may change the host."""
+    why_no_seccomp: str | None = None
+    """"": seccomp(2) is in use: no attribute of a file is changed, and no program is started. None: not told, by an
+    older probe."""
 
 
 @dataclass(frozen=True)

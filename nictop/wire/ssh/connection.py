@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import getpass
 import importlib
 import ipaddress
 import os
@@ -21,6 +20,7 @@ from nictop.errors import HostUnreachable
 from nictop.wire.budget import HostBudget
 from nictop.wire.errors import PermanentError, TransientError, sanitize, unreachable_error
 from nictop.wire.ssh.authentication import DEFAULT_KEYS, Credentials, Login, Question
+from nictop.wire.ssh.config.local_user import local_user
 from nictop.wire.ssh.config.settings import SshSettings, read_settings
 from nictop.wire.ssh.host_keys import (
     DEFAULT_PORT,
@@ -392,7 +392,7 @@ class _Hop:
     def _connect_error(self, error: Exception, settings: SshSettings, key_problem: str) -> HostUnreachable:
         import asyncssh
 
-        shown, user = sanitize(self._target.name), sanitize(settings.username or getpass.getuser())
+        shown, user = sanitize(self._target.name), sanitize(settings.username or local_user())
         if isinstance(error, HostUnreachable):
             return error
         if (

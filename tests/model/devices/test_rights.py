@@ -51,30 +51,42 @@ def test_rights_text() -> None:
     assert (rights_text(greeted), missing_rights_text(greeted)) == ("user 7", "")
 
 
-HELD = Restriction(7, "", ("net_admin", "syslog"), "", "", False)
+HELD = Restriction(7, "", ("net_admin", "syslog"), "", "", False, "")
 
 
 @pytest.mark.parametrize(
     ("found", "text"),
     [
-        (HELD, "held by the kernel: Landlock ABI 7; capabilities net_admin, syslog"),
+        (HELD, "held by the kernel: Landlock ABI 7, seccomp; capabilities net_admin, syslog"),
+        (replace(HELD, why_no_seccomp=None), "held by the kernel: Landlock ABI 7; capabilities net_admin, syslog"),
+        (
+            replace(HELD, landlock=4, why_no_seccomp="Invalid argument"),
+            "held by the kernel but for signals, which need Linux 6.12, and for attributes of files, because Invalid "
+            "argument: Landlock ABI 4; capabilities net_admin, syslog",
+        ),
         (
             replace(HELD, landlock=4, capabilities=()),
-            "held by the kernel but for signals, which need Linux 6.12: Landlock ABI 4; capabilities none",
+            "held by the kernel but for signals, which need Linux 6.12: Landlock ABI 4, seccomp; capabilities none",
         ),
         (
             replace(HELD, landlock=None, why_no_landlock="the kernel has no Landlock (Linux 5.13)"),
-            "not held by the kernel, because the kernel has no Landlock (Linux 5.13); capabilities net_admin, syslog",
+            "not held by the kernel but for programs and attributes of files (seccomp), because the kernel has no "
+            "Landlock (Linux 5.13); capabilities net_admin, syslog",
         ),
         (
             replace(
-                HELD, landlock=None, why_no_landlock="no ctypes", capabilities=None, why_all_capabilities="no ctypes"
+                HELD,
+                landlock=None,
+                why_no_landlock="no ctypes",
+                capabilities=None,
+                why_all_capabilities="no ctypes",
+                why_no_seccomp="no ctypes",
             ),
             "not held by the kernel, because no ctypes; all capabilities, because no ctypes",
         ),
         (
             replace(HELD, why_tests_are_root="CAP_SETUID is missing", allow_changes=True),
-            "held by the kernel: Landlock ABI 7; capabilities net_admin, syslog; "
+            "held by the kernel: Landlock ABI 7, seccomp; capabilities net_admin, syslog; "
             "tests run as root, because CAP_SETUID is missing; changes are made by another process",
         ),
         (None, ""),

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from nictop.probe.inventory.pci.names import Lookup, read_names
 from nictop.probe.kernel.patterns import pattern
+from nictop.probe.kernel.pci_configuration import open_configuration
 from nictop.probe.kernel.sysfs import SysfsDirectory, parse_integer, read_text, unreadable_from_error
 from nictop.probe.records import PcieErrors, PcieLink, PciFunction, Sriov, Unreadable
 
@@ -277,7 +278,7 @@ def read_sriov_capable(path: str) -> bool | None:
     if read_text(os.path.join(path, "power/runtime_status")) == "suspended":
         return None
     try:
-        descriptor = os.open(os.path.join(path, "config"), os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = open_configuration(os.path.join(path, "config"))
     except OSError:
         return None
     try:

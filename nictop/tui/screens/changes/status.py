@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 STATES: dict[Outcome, str] = {
     "kept": "kept",
     "undone": "rolled back",
+    "restarted": "ended by a restart",
     "refused": "refused",
     "cancelled": "cancelled",
     "unreachable": "not applied",
@@ -31,6 +32,8 @@ def change_status(progress: ChangeProgress | None, now: float, key: str) -> str:
         return f"keep change? {math.ceil(max(0.0, progress.deadline - now))} s ({key}: details)"
     if progress.stage == "applying":
         return f"applying change ({key}: details)"
+    if progress.stage == "disconnected":
+        return f"connection lost during a change ({key}: details)"
     return f"{'keeping' if progress.decision == 'keep' else 'rolling back'} change ({key}: details)"
 
 

@@ -23,6 +23,7 @@ from nictop.changes.progress import ChangeProgress
 from nictop.changes.wording import (
     APPLIED_LABELS,
     LABEL_INDENT,
+    LOST_TEXT,
     PLANNED_LABELS,
     UNKNOWN_LABELS,
     WARNING_LABEL,
@@ -49,6 +50,7 @@ URGENT_SECONDS = 10.0
 OUTCOME_STYLES = {
     "kept": "good",
     "undone": "good",
+    "restarted": "warn",
     "cancelled": "dim",
     "refused": "warn",
     "unreachable": "warn",
@@ -56,7 +58,7 @@ OUTCOME_STYLES = {
     "failed": "bad",
 }
 """Outcome of a change → style."""
-UNCHANGED_OUTCOMES = ("undone", "refused", "cancelled", "unreachable")
+UNCHANGED_OUTCOMES = ("undone", "restarted", "refused", "cancelled", "unreachable")
 """Outcomes after which the values are those from before."""
 WARNING_PREFIX = LABEL_INDENT + WARNING_LABEL
 
@@ -119,15 +121,16 @@ class ChangePage:
         elif progress.stage == "applied":
             yield from self._marked_lines("good", "Applied")
             if progress.decision == "apply":
-                yield from self._countdown(now)
+                yield from self._countdown(now, "unless you keep it")
             else:
                 text = "Keeping the change" if progress.decision == "keep" else "Rolling back"
                 yield from self._marked_lines("dim", f"{text}{self._time(now)}")
         elif progress.stage == "undoing":
             yield from self._marked_lines("warn", f"Rolling back{self._time(now)}")
         elif progress.stage == "disconnected":
-            yield from self._marked_lines("warn", f"Connection to {host} lost; it rolls back automatically")
-            yield from self._countdown(now)
+            yield from self._marked_lines("warn", f"Connection to {host} lost; {LOST_TEXT}")
+            if progress.decision != "keep" and progress.deadline is not None and now < progress.deadline:
+                yield from self._countdown(now, "at the latest")
         for trouble in progress.troubles if progress.stage != "ended" else ():
             yield from self._marked_lines("warn", trouble)
 
@@ -169,12 +172,12 @@ class ChangePage:
         text = f"If the connection drops, {self._job.host} rolls back automatically. Type yes to continue."
         yield from self._text(text, "")
 
-    def _countdown(self, now: float) -> Iterator[SpanLine]:
+    def _countdown(self, now: float, condition: str) -> Iterator[SpanLine]:
         deadline = self._progress.deadline
         if deadline is None:
             return
         left = max(0.0, deadline - now)
-        words = f"Rolls back in {math.ceil(left)} s unless you keep it"
+        words = f"Rolls back in {math.ceil(left)} s {condition}"
         text = f" {self._glyphs.text(words)}  "
         length = min(MAX_COUNTDOWN_CELLS, self._cells - width(text) - 1)
         style = "warn" if left < URGENT_SECONDS else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import glob
 import os
 import re
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from nictop.wire.errors import PermanentError, sanitize
+from nictop.wire.ssh.config.local_user import local_user
 from nictop.wire.ssh.config.openssh import Options
 from nictop.wire.ssh.config.options import ALIASES, COMMANDS, LISTS, OPTIONS
 
@@ -63,7 +63,7 @@ def read_files(host: str, user: str | None, port: int | None, config: Iterable[s
         found["hostname"] = [re.sub("%[h%]", lambda token: host if token[0] == "%h" else "%", found["hostname"][0])]
     found.setdefault("hostname", [host])
     found.setdefault("port", ["22"])
-    found.setdefault("user", [getpass.getuser()])
+    found.setdefault("user", [local_user()])
     return found
 
 
@@ -154,8 +154,8 @@ def _matches(reading: _Reading, words: list[str], where: str) -> bool:
     names: dict[str, Callable[[], str]] = {
         "host": lambda: reading.found.get("hostname", [reading.host])[0],
         "originalhost": lambda: reading.host,
-        "user": lambda: reading.found.get("user", [getpass.getuser()])[0],
-        "localuser": getpass.getuser,
+        "user": lambda: reading.found.get("user", [local_user()])[0],
+        "localuser": local_user,
         "tagged": lambda: reading.found.get("tag", [""])[0],
     }
     result = True

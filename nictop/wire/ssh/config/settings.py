@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import os
 import re
@@ -14,6 +13,7 @@ from typing import Any
 
 from nictop.wire.errors import PermanentError, sanitize
 from nictop.wire.ssh.config.files import read_files
+from nictop.wire.ssh.config.local_user import local_user
 from nictop.wire.ssh.config.openssh import Options, ask_ssh, ssh_program
 from nictop.wire.ssh.config.options import OFF, OPTIONS, REASONS
 from nictop.wire.ssh.host_keys import GLOBAL_FILES, USER_FILES, Policy
@@ -188,7 +188,7 @@ def _expander(host: str, first: Mapping[str, str]) -> Callable[[str, str], str]:
     tokens = {
         "%": "%", "d": os.path.expanduser("~"), "h": name, "i": str(os.getuid()), "j": jumps,
         "k": first.get("hostkeyalias", host), "L": local.partition(".")[0], "l": local, "n": host, "p": port,
-        "r": user, "u": getpass.getuser(),
+        "r": user, "u": local_user(),
     }  # fmt: skip
     hashed = "".join((local, name, port, user, jumps))
     tokens["C"] = hashlib.sha1(hashed.encode("utf-8", "surrogateescape")).hexdigest()

@@ -155,6 +155,17 @@ def test_the_countdown_runs_and_warns() -> None:
     assert "Rolls back in" not in words(applied.decided("keep"), now=100.0), "it is decided"
 
 
+def test_a_lost_host_cannot_be_told_to_keep_it() -> None:
+    """What it does now is not known: it rolls back what was not confirmed, if it runs, and may have kept what was."""
+    lost = after(Prepared(PLAN, False), Applying(), Applied(PLAN, 130.0), ConnectionLost("no answer"))
+    assert "Connection to vm1 lost; the host should roll back what was not confirmed" in words(lost, now=100.0)
+    assert "Rolls back in 30 s at the latest" in words(lost, now=100.0)
+    assert "unless you keep it" not in words(lost, now=100.0)
+    assert "Rolls back in" not in words(lost, now=130.0), "the time is over, also on a host that stood still"
+    assert "Rolls back in" not in words(lost.decided("keep"), now=100.0)
+    assert change_status(lost, 100.0, "f") == "connection lost during a change (f: details)"
+
+
 def test_whether_it_has_helped() -> None:
     applied = after(Applied(PLAN, 30.0))
     assert "Checking whether the finding is resolved" in words(applied)
@@ -172,7 +183,7 @@ def test_whether_it_has_helped() -> None:
 def test_its_end_is_said(outcome: Outcome) -> None:
     text = words(after(Prepared(PLAN, False), ChangeEnded(outcome, "for this reason")))
     assert "for this reason" in text
-    assert ("nictop changes vm1" in text) == (outcome in ("kept", "undone", "failed", "unknown"))
+    assert ("nictop changes vm1" in text) == (outcome in ("kept", "undone", "restarted", "failed", "unknown"))
     assert ("to make it persistent" in text) == (outcome == "kept")
 
 
