@@ -17,8 +17,8 @@ from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.widgets.devices.connections import ConnectionList
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.devices.table import DeviceTable
-from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.findings.page import FindingPage
+from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.findings.view import FindingList
 from nictop.tui.widgets.traffic.pair_table import OfferTable
 from nictop.wire.source import SourceState
