@@ -186,14 +186,23 @@ def lost_clauses(fact: str, other: str, words: frozenset[str]) -> list[str]:
     return [
         clause
         for clause in clauses
-        if clause not in other and not all(is_word_in(bare(word), other, words) for word in clause.split())
+        if clause not in other and not all(is_word_in(bare(word), words) for word in clause.split())
     ]
 
 
-def is_word_in(word: str, other: str, words: frozenset[str]) -> bool:
-    if word in words or (word.endswith("…") and word[:-1] in other):
+def is_word_in(word: str, words: frozenset[str]) -> bool:
+    """The word, or one that is cut at its end or in its middle, as names and addresses in columns are."""
+    if word in words:
         return True
-    return any(f"{word[:length]}…" in words for length in range(MIN_CUT_CHARS, len(word)))
+    first, cut, last = word.partition("…")
+    if cut:
+        return any(whole.startswith(first) and whole.endswith(last) for whole in words)
+    return any(is_cut_of(one, word) for one in words if "…" in one)
+
+
+def is_cut_of(short: str, word: str) -> bool:
+    first, _, last = short.partition("…")
+    return len(first) >= MIN_CUT_CHARS and word.startswith(first) and word.endswith(last)
 
 
 def missing(of: Iterable[str], other: Iterable[str]) -> list[str]:

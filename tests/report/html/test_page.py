@@ -223,7 +223,7 @@ def test_markdown_has_the_same_content() -> None:
         "## nictop traffic",
     ):
         assert expected.replace("\\", "") in page.replace("\\", ""), expected
-    assert page.count("<details>") == page.count("</details>") == 2
+    assert page.count("<details>") == page.count("</details>") == page.count("<summary>") > 2
 
 
 def test_hostile_text_is_escaped_in_markdown() -> None:
@@ -236,7 +236,9 @@ def test_hostile_text_is_escaped_in_markdown() -> None:
             outside.append(line)
     summaries = [line for line in outside if line.startswith("<details><summary>")]
     name = text(HOSTILE).replace("@", "@<!-- -->")
-    assert summaries == [f"<details><summary>Details of {name}</summary>"]
+    assert summaries == [
+        f"<details><summary>{subject}</summary>" for subject in (f"Details of {name}", "Set-up of the run")
+    ]
     html = MarkdownIt("gfm-like").render(page)
     assert "evil.example" in html and "<a" not in html, "nothing is a link"
     prose = re.sub(r"\\.", "", "\n".join(outside))
