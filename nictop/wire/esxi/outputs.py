@@ -22,11 +22,15 @@ from typing import Any
 
 import msgspec
 
+from nictop.limits import MAX_CPUS, MAX_LINKS, MAX_THREADS
+
 Fields = Mapping[str, Any]
 """Name in lower case, letters and digits only → value."""
 
 MAX_TEXT_CHARS = 256
 """Characters of one text; names of virtual machines have 80 at most."""
+MAX_ENTRIES = MAX_THREADS
+"""Of one list: what is made of them is limited in the same way."""
 MAX_NUMBER = 1 << 62
 MAX_RATE = 1e10
 """Packets, errors or Mb per second: more than any port carries."""
@@ -41,7 +45,7 @@ PRECISE_BITS_PER_SECOND = 10e6
 
 
 class BadOutput(Exception):
-    """The output is not the expected JSON."""
+    """The output is not the expected JSON, or has too many entries."""
 
 
 def parse_json(text: bytes) -> object:
@@ -68,6 +72,19 @@ def records(value: object) -> Iterator[Fields]:
         found = fields(one)
         if found:
             yield found
+
+
+def parse_entries(text: bytes) -> list[Fields]:
+    """The objects in an output. Raises BadOutput."""
+    value = parse_json(text)
+    check_number(value, MAX_ENTRIES, "entries")
+    return list(records(value))
+
+
+def check_number(value: object, limit: int, what: str) -> None:
+    """Raises BadOutput for a list or an object with more."""
+    if isinstance(value, (list, dict)) and len(value) > limit:
+        raise BadOutput(f"more than {limit} {what}")
 
 
 def text_of(value: object) -> str | None:
@@ -219,6 +236,9 @@ def parse_reading(value: object, cpus: int | None) -> Reading:
     if not sample:
         raise BadOutput("no statistics")
     ports = sample.get("ports")
+    check_number(ports, MAX_LINKS, "ports")
+    for part in ("vcpus", "sys"):
+        check_number(sample.get(part), MAX_THREADS, "worlds")
     worlds = {one.number: one for part in ("vcpus", "sys") for one in _worlds(sample.get(part))}
     used, problem = _cpus(fields(sample.get("cpu")), cpus)
     found = {one.number: one for one in map(_port, ports if isinstance(ports, list) else ()) if one is not None}
@@ -243,7 +263,7 @@ def _cpus(value: Fields, number: int | None) -> tuple[tuple[tuple[float, float],
     used, system = value.get("used"), value.get("sys")
     if not isinstance(used, list):
         return (), "net-stats does not report pCPUs"
-    if number is None:
+    if number is None or number > MAX_CPUS:
         return (), "number of pCPUs unknown"
     if len(used) not in (number, number + 1):
         return (), f"net-stats reports {len(used)} values for {number} pCPUs"
@@ -309,5 +329,6 @@ def _sum(rates: Mapping[str, float | None], names: tuple[str, ...] | None = None
 
 
 def _numbers(value: object) -> tuple[int, ...]:
+    check_number(value, MAX_THREADS, "worlds of a port")
     found = map(integer_of, value if isinstance(value, list) else ())
     return tuple(dict.fromkeys(one for one in found if one is not None))

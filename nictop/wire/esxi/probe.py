@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -40,7 +41,7 @@ from nictop.wire.esxi.inventory import (
     needs_inventory,
     read_facts,
 )
-from nictop.wire.esxi.outputs import BadOutput, Fields, Reading, integer_of, parse_json, parse_reading, records
+from nictop.wire.esxi.outputs import BadOutput, Fields, Reading, integer_of, parse_entries, parse_json, parse_reading
 from nictop.wire.esxi.shell import COMMAND_TIMEOUT, EsxiShell
 from nictop.wire.inbox import Inbox
 from nictop.wire.source import SourceState
@@ -48,6 +49,7 @@ from nictop.wire.source import SourceState
 if TYPE_CHECKING:
     import asyncssh
 
+Parsed = TypeVar("Parsed")
 ESXCLI_JSON = ("esxcli", "--debug", "--formatter=json")
 """Without ``--debug`` esxcli knows the formatters xml, csv and keyvalue only (ESXi 5.0 to 8.0)."""
 MIN_INTERVAL, MAX_INTERVAL = 1.0, 60.0
@@ -217,12 +219,10 @@ class EsxiProbe:
         problem = output.problem
         reading = Reading(None, (), {}, ())
         if not problem:
-            parse_begin = time.thread_time()
             try:
-                reading = parse_reading(parse_json(output.text), self._cpus)
+                reading = await self._parsed(output.text, lambda text: parse_reading(parse_json(text), self._cpus))
             except BadOutput as error:
                 problem = str(error)
-            self._budget.charge(time.thread_time() - parse_begin)
         if problem:
             self._failures += 1
             self._report(f"net-stats: {problem}")
@@ -297,14 +297,30 @@ class EsxiProbe:
             problem = output.problem
             if problem:
                 break
-            begin = time.thread_time()
             try:
-                return list(records(parse_json(output.text))), ""
+                return await self._parsed(output.text, parse_entries), ""
             except BadOutput as error:
                 problem = str(error)
-            finally:
-                self._budget.charge(time.thread_time() - begin)
         return None, sanitize(problem)
+
+    async def _parsed(self, output: bytes, parse: Callable[[bytes], Parsed]) -> Parsed:
+        """What `parse` makes of an output, which may have 4 MiB: in a thread, and charged to the host. Raises
+        BadOutput."""
+        await self._budget.wait_for_turn(len(output))
+        seconds = 0.0
+
+        def timed() -> Parsed:
+            nonlocal seconds
+            begin = time.thread_time()
+            try:
+                return parse(output)
+            finally:
+                seconds = time.thread_time() - begin
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(None, timed)
+        finally:
+            self._budget.charge(seconds)
 
     def _report(self, message: str) -> None:
         """Once for each message, as far as it is new."""

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nictop.limits import MAX_LINKS, MAX_THREADS
 from nictop.probe.records import Counters, Inventory
 from nictop.wire.codec import decode
 from nictop.wire.esxi.counters import Accumulated, nic_counters, vf_counters
@@ -23,6 +24,7 @@ from nictop.wire.esxi.outputs import (
     fields,
     hexadecimal_of,
     integer_of,
+    parse_entries,
     parse_json,
     parse_reading,
     pci_address_of,
@@ -349,3 +351,30 @@ def test_arbitrary_bytes(text: bytes) -> None:
 def test_deeply_nested_output() -> None:
     with pytest.raises(BadOutput):
         parse_json(b"[" * 100_000)
+
+
+# ---------------------------------------------------------------------------------------------------------- limits
+
+
+def test_an_output_with_too_many_entries_is_not_used() -> None:
+    assert len(parse_entries(json.dumps([{"a": 1}] * MAX_THREADS).encode())) == MAX_THREADS
+    with pytest.raises(BadOutput, match=f"more than {MAX_THREADS} entries"):
+        parse_entries(json.dumps([{"a": 1}] * (MAX_THREADS + 1)).encode())
+
+
+@pytest.mark.parametrize(
+    ("sample", "text"),
+    [
+        ({"ports": [{"id": 1}] * (MAX_LINKS + 1)}, f"more than {MAX_LINKS} ports"),
+        ({"vcpus": {str(number): {} for number in range(MAX_THREADS + 1)}}, f"more than {MAX_THREADS} worlds"),
+        ({"sys": {str(number): {} for number in range(MAX_THREADS + 1)}}, f"more than {MAX_THREADS} worlds"),
+        (
+            {"ports": [{"id": 1, "name": "vmk0", "uplink": False, "vcpu": [1] * (MAX_THREADS + 1)}]},
+            f"more than {MAX_THREADS} worlds of a port",
+        ),
+    ],
+    ids=["ports", "vcpus", "sys", "worlds of a port"],
+)
+def test_a_reading_with_too_many_entries_is_not_used(sample: Json, text: str) -> None:
+    with pytest.raises(BadOutput, match=text):
+        reading({"stats": [{"interval": 1, **sample}]})

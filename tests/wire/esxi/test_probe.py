@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -15,6 +17,8 @@ from nictop.hosts.specification import Host
 from nictop.model.queues.cpu_consumers import cpu_consumers
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link
+from nictop.wire.budget import HostBudget
+from nictop.wire.esxi import probe
 from nictop.wire.ssh.source import SshSource
 from tests.support.esxi import DB_MAC, VF_MAC, EsxiHost, esxi_host, outputs, statistics
 from tests.support.items import ITEM_TIMEOUT
@@ -215,3 +219,27 @@ async def test_a_lost_connection_is_made_again(esxi: EsxiHost) -> None:
             seen.append(item)
         await source.close()
     assert sum(getattr(one, "hello", None) is not None for one in seen) == 2
+
+
+async def test_outputs_are_parsed_beside_the_event_loop(esxi: EsxiHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of 4 MiB takes seconds, in which no key would be handled; it is charged to the host."""
+    threads: set[threading.Thread] = set()
+    charged: list[float] = []
+    usual, charge = probe.parse_json, HostBudget.charge
+
+    def parse(text: bytes) -> object:
+        threads.add(threading.current_thread())
+        begin = time.thread_time()
+        while time.thread_time() < begin + 0.05:
+            pass
+        return usual(text)
+
+    def counted(budget: HostBudget, seconds: float, elapsed: float = 0.0) -> None:
+        charged.append(seconds)
+        charge(budget, seconds, elapsed)
+
+    monkeypatch.setattr(probe, "parse_json", parse)
+    monkeypatch.setattr(HostBudget, "charge", counted)
+    assert (await observed(esxi)).inventory is not None
+    assert threads and threading.main_thread() not in threads
+    assert max(charged) >= 0.05
