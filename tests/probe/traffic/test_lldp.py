@@ -110,6 +110,8 @@ def test_a_nic_that_is_flooded_is_given_up_and_the_others_are_not(
     other = bytes.fromhex("01000ccccccc") + bytes(6) + b"\x00\x30" + b"\x42\x42\x03" + bytes(45)
     reports: list[LldpListening] = []
 
+    channels: list[socket.socket] = []
+
     def listened() -> None:
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as far:
             far.bind(("far1", 0))
@@ -117,6 +119,7 @@ def test_a_nic_that_is_flooded_is_given_up_and_the_others_are_not(
 
             def open_and_flood(ifindex: int) -> list[socket.socket]:
                 found = opened(ifindex)
+                channels.extend(found)
                 if ifindex == indexes[0]:
                     for _ in range(100):
                         far.send(other)
@@ -124,6 +127,8 @@ def test_a_nic_that_is_flooded_is_given_up_and_the_others_are_not(
 
             monkeypatch.setattr(lldp, "open_sockets", open_and_flood)
             lldp.listen_for_lldp(indexes, 0.3, reports.append)  # type: ignore[arg-type]
+            for one in channels:
+                one.close()
 
     veths.call(listened)
     (report,) = reports

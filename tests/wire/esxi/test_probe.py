@@ -18,6 +18,7 @@ from nictop.model.queues.cpu_consumers import cpu_consumers
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link
 from nictop.wire.budget import HostBudget
+from nictop.wire.esxi import outputs as outputs_module
 from nictop.wire.esxi import probe
 from nictop.wire.ssh.source import SshSource
 from tests.support.esxi import DB_MAC, VF_MAC, EsxiHost, esxi_host, outputs, statistics
@@ -225,7 +226,7 @@ async def test_outputs_are_parsed_beside_the_event_loop(esxi: EsxiHost, monkeypa
     """One of 4 MiB takes seconds, in which no key would be handled; it is charged to the host."""
     threads: set[threading.Thread] = set()
     charged: list[float] = []
-    usual, charge = probe.parse_json, HostBudget.charge
+    usual, charge = outputs_module.parse_json, HostBudget.charge
 
     def parse(text: bytes) -> object:
         threads.add(threading.current_thread())
