@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -334,10 +335,9 @@ class MetricsServer:
             head += [f"Content-Encoding: {response.encoding}", "Vary: Accept, Accept-Encoding"]
         head += EXTRA_HEADERS.get(response.status, ())
         writer.write("\r\n".join([*head, "", ""]).encode("latin-1"))
-        await with_timeout(RESPONSE_TIMEOUT, self._send_body(writer, memoryview(response.body)))
-        return keep
-
-    async def _send_body(self, writer: asyncio.StreamWriter, body: memoryview) -> None:
+        end = time.monotonic() + RESPONSE_TIMEOUT
+        body = memoryview(response.body)
         for start in range(0, len(body), CHUNK_BYTES):
             writer.write(body[start : start + CHUNK_BYTES])
-            await self._client(self._timeout, writer.drain())
+            await self._client(min(self._timeout, end - time.monotonic()), writer.drain())
+        return keep

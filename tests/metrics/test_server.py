@@ -190,6 +190,24 @@ async def test_slow_connections_give_way(monkeypatch: pytest.MonkeyPatch) -> Non
                 writer.transport.abort()
 
 
+async def test_clients_that_do_not_read_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All places are held by clients that ask and never read: a place is needed when each waits for its client."""
+    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 3)
+    async with serving(timeout=3600.0) as server:
+        silent = [socket.create_connection(server) for _ in range(3)]
+        try:
+            for client in silent:
+                client.setblocking(False)
+                client.sendall(get("/metrics", "Accept: large"))
+                # the response is on its way, and much larger than all buffers
+                assert await asyncio.get_running_loop().sock_recv(client, 1)
+            for _ in range(5):
+                assert (await exchange(server, get("/", "Connection: close"))).endswith(HELP_PAGE)
+        finally:
+            for client in silent:
+                client.close()
+
+
 async def test_connections_of_another_address_keep_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one with the most connections loses them, however many it opens anew."""
     monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 4)

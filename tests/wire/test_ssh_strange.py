@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -684,3 +685,38 @@ async def test_a_flood_before_the_hello_is_not_said_to_be_live(tmp_path: Path, m
             received = await items_until(items, lambda item: isinstance(item, SourceState) and item.state == "failed")
             await source.close()
     assert {item.state for item in received if isinstance(item, SourceState)} == {"connecting", "failed"}
+
+
+# ------------------------------------------------------------------------------------------- what a host may ask for
+
+
+async def test_a_host_that_takes_one_byte_at_a_time_is_given_up(tmp_path: Path) -> None:
+    """The library would make a packet of each byte of the probe, all at once: that takes minutes."""
+    async with serving(tmp_path, sends(), max_pktsize=1) as there:
+        assert "takes packets of at most 1 B" in await failure(SshSource(there), "failed")
+
+
+async def test_a_jump_host_that_takes_one_byte_at_a_time_is_given_up(tmp_path: Path) -> None:
+    class Jump(AcceptAll):
+        def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+            self._connection = conn
+
+        def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> Any:
+            channel: asyncssh.SSHTCPChannel[bytes] = self._connection.create_tcp_channel(max_pktsize=1)
+            return channel, self._connection.forward_connection(dest_host, dest_port)
+
+    (tmp_path / "jump").mkdir()
+    async with serving(tmp_path, sends()) as there, serving(tmp_path / "jump", sends(), Jump) as jump:
+        known = [(folder / "known_hosts").read_text() for folder in (tmp_path, tmp_path / "jump")]
+        (tmp_path / "known_hosts").write_text("\n".join(known) + "\n")
+        with (tmp_path / "config").open("a") as config:
+            config.write(f"Host far\nHostName 127.0.0.1\nPort {there.port}\n")
+            config.write(f"ProxyJump {getpass.getuser()}@127.0.0.1:{jump.port}\n")
+        text = await failure(SshSource(replace(there, host="far", port=None)), "failed")
+    assert text.startswith("the jump host to far takes packets of at most 1 B")
+
+
+async def test_a_prime_number_of_the_host_is_not_tested(tmp_path: Path) -> None:
+    """It would be before the host key is, and for more than a minute."""
+    async with serving(tmp_path, sends(), kex_algs=["diffie-hellman-group-exchange-sha256"]) as there:
+        assert "No matching key exchange algorithm found" in await failure(SshSource(there), "failed")

@@ -33,6 +33,8 @@ POLL_FAST_SECONDS, POLL_SLOW_SECONDS = 0.005, 0.5
 OUTPUT_READ_BYTES = 64 * 1024
 MAX_OUTPUT_LINE_BYTES = 256 * 1024
 """Bytes; the rest of a longer line is dropped."""
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_NUMERIC", "LD_LIBRARY_PATH", "TMPDIR", "TEMP", "TMP")
+"""Variables that a program gets. Others may have secrets of root, and other processes of its user can read them."""
 START_MARK = b"+"
 """Sent by the child right before it runs the program."""
 
@@ -217,7 +219,7 @@ def _run_child(program: Program, prepare: Callable[[], object], parent: int, pip
         os.dup2(stderr, 2)
         os.write(start_pipe, START_MARK)
         if not callable(program):
-            os.execv(program[0], list(program))
+            os.execve(program[0], list(program), {name: os.environ[name] for name in PASSED_ON if name in os.environ})
         for name in os.listdir("/proc/self/fd"):
             if int(name) > 2:
                 with contextlib.suppress(OSError):  # the descriptor of the listing itself

@@ -2,7 +2,8 @@
 
 Each NIC has two packet sockets, for LLDP (ethertype 0x88cc) and for frames with an LLC header (CDP), and joins the
 multicast groups of both; promiscuous mode is not used. The kernel leaves the groups when the sockets are closed,
-however the process ends. Nothing is sent. It ends with the first frame of the last NIC, or after `seconds`.
+however the process ends. Nothing is sent. It ends with the first frame of the last NIC, or after `seconds`. A NIC on
+which somebody floods other frames is given up, and that is told.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ GROUPS = {ETH_P_LLDP: LLDP_GROUPS, ETH_P_802_2: (CDP_ADDRESS,)}
 RECEIVE_BUFFER_BYTES = 64 * 1024
 MAX_FRAME_BYTES = 9216
 MAX_FRAMES = 20_000
-"""Of all NICs together: frames with an LLC header are also those of STP."""
+"""Of one NIC: frames with an LLC header are also those of STP. It is given up then, the others are not."""
+FRAMES_AT_ONCE = 256
+"""Read from one socket before the next one has its turn."""
 
 
 def listen_for_lldp(links: Sequence[int], seconds: float, report: Callable[[object], None]) -> None:
@@ -49,19 +52,26 @@ def listen_for_lldp(links: Sequence[int], seconds: float, report: Callable[[obje
     poll = select.poll()
     for descriptor in sockets:
         poll.register(descriptor, select.POLLIN)
-    frames = 0
-    while waiting and frames < MAX_FRAMES:
+    frames = dict.fromkeys(waiting, 0)
+    while waiting:
         remaining = begin + seconds - time.monotonic()
         if remaining <= 0:
             break
         for descriptor, _ in poll.poll(remaining * 1000):
             channel, ifindex = sockets[descriptor]
+            if ifindex not in waiting:
+                continue
             neighbour, count = receive(channel)
-            frames += count
-            if neighbour is None or ifindex not in waiting:
+            frames[ifindex] += count
+            elapsed = time.monotonic() - begin
+            if neighbour is not None:
+                report(LldpListening(tuple(links), {ifindex: neighbour}, seconds=elapsed))
+            elif frames[ifindex] >= MAX_FRAMES:
+                detail = f"{frames[ifindex]} other frames within {elapsed:.1f} s: not listened to further"
+                unreadable[str(ifindex)] = Unreadable("failed", detail)
+            else:
                 continue
             waiting.discard(ifindex)
-            report(LldpListening(tuple(links), {ifindex: neighbour}, seconds=time.monotonic() - begin))
             for other, (_, place) in sockets.items():
                 if place == ifindex:
                     poll.unregister(other)
@@ -94,7 +104,7 @@ def open_sockets(ifindex: int) -> list[socket.socket]:
 def receive(channel: socket.socket) -> tuple[LldpNeighbour | None, int]:
     """(the first neighbour in what has been received, number of frames read)."""
     count = 0
-    while count < MAX_FRAMES:
+    while count < FRAMES_AT_ONCE:
         try:
             frame, address = channel.recvfrom(MAX_FRAME_BYTES)
         except BlockingIOError:

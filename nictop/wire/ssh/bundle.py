@@ -58,7 +58,7 @@ RECORDS_PATH = "nictop/probe/records/"
 """The running probe uses these in annotations only."""
 PLAN_PATH, CHANGES_PATH = "nictop/probe/plan/", "nictop/probe/changes/"
 MAX_SENT_RESTS = 16
-"""Kinds of Python whose modules are stored; a host can call its Python anything."""
+"""Kinds of Python whose modules are stored."""
 MIN_FULL_PYTHON = (3, 9)
 """Oldest Python that gets the modules as they are."""
 SENT_LIBRARIES: dict[str, re.Pattern[str]] = {
@@ -67,7 +67,8 @@ SENT_LIBRARIES: dict[str, re.Pattern[str]] = {
 """Library → files that are not needed there: bindings to other event loops, tests."""
 IMPORT_PATTERN = re.compile(r"^( *)(?:from (nictop[\w.]*) import ([\w, ]+|\()|import (nictop[\w.]*))", re.MULTILINE)
 
-_bundle_lock = threading.Lock()
+_bundle_lock, _rests_lock = threading.Lock(), threading.Lock()
+"""Of the bundles, and of what is made of one for a Python: while that is made, other hosts get the bundle."""
 
 Sources = dict[str, str]
 """Module path, such as ``nictop/probe/inventory/links/reader.py`` → source."""
@@ -125,7 +126,9 @@ class Bundle:
         """`rest` for the remote Python `version` (3.13.5), whose byte code has the hexadecimal magic number `magic`; ""
         when that is not known. Takes some tenths of a second at the first call; thread-safe."""
         is_old = tuple(map(int, re.findall(r"\d+", version)[:2])) < MIN_FULL_PYTHON
-        with _bundle_lock:
+        if magic != BYTECODE_MAGIC and (not magic or magic != magic_of(other_python(version))):
+            magic = ""  # a host can call its Python anything
+        with _rests_lock:
             if (is_old, magic) not in self._sent_rests:
                 while len(self._sent_rests) >= MAX_SENT_RESTS:
                     self._sent_rests.pop(next(iter(self._sent_rests)))
@@ -209,10 +212,33 @@ if MAGIC_NUMBER.hex() == sys.argv[1]:
 COMPILE_TIMEOUT = 5.0
 
 
+MAGIC_SCRIPT = "from importlib.util import MAGIC_NUMBER; print(MAGIC_NUMBER.hex())"
+
+
+def other_python(version: str) -> str:
+    """Path of a Python of this machine of the same minor version; "": there is none."""
+    return shutil.which("python" + ".".join(version.split(".")[:2])) or ""
+
+
+@functools.lru_cache(maxsize=MAX_SENT_RESTS)
+def magic_of(python: str) -> str:
+    """Magic number of the byte code of a Python of this machine; "": not known. Each is asked once, whatever hosts say
+    about theirs."""
+    if not python:
+        return ""
+    try:
+        completed = subprocess.run(
+            [python, "-I", "-S", "-c", MAGIC_SCRIPT], capture_output=True, timeout=COMPILE_TIMEOUT, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return completed.stdout.decode("ascii", "replace").strip()
+
+
 def bytecode_by_other_python(sources: Sources, version: str, magic: str) -> dict[str, bytes]:
     """Byte code with that magic number, made by a Python of the same minor version in PATH; {} when there is none."""
-    python = shutil.which("python" + ".".join(version.split(".")[:2]))
-    if python is None:
+    python = other_python(version)
+    if not python:
         return {}
     try:
         completed = subprocess.run(

@@ -28,6 +28,11 @@ CHANNEL_WINDOW_BYTES = 1024 * 1024
 """Bytes that the host may send before they are received here."""
 
 
+MIN_PACKET_BYTES = 1024
+"""Least size of a packet that a host must take: every implementation takes 32768 (RFC 4253 section 6.1). One that takes
+a byte at a time makes a packet of each byte of the probe, and the library makes them all at once."""
+
+
 class ChannelListener(Protocol):
     """Callbacks for the data and the end of a channel."""
 
@@ -67,7 +72,17 @@ async def open_channel(
         raise TransientError(f"{host} closed the connection: {sanitize(str(error))}") from None
     finally:
         quickack.cancel()
+    check_packet_size(channel, host)
     return channel
+
+
+def check_packet_size(channel: object, host: str) -> None:
+    """Raises PermanentError if the other end of a channel takes only tiny packets."""
+    size = getattr(channel, "_send_pktsize", MIN_PACKET_BYTES)  # asyncssh has no other way to it
+    if size < MIN_PACKET_BYTES:
+        raise PermanentError(
+            f"{host} takes packets of at most {size} B", "check that a current sshd listens on this port"
+        )
 
 
 async def enable_quickack(ssh: asyncssh.SSHClientConnection) -> None:

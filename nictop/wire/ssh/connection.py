@@ -20,8 +20,9 @@ from nictop.errors import HostUnreachable
 from nictop.wire.budget import HostBudget
 from nictop.wire.errors import PermanentError, TransientError, sanitize, unreachable_error
 from nictop.wire.ssh.authentication import DEFAULT_KEYS, Credentials, Login, Question
+from nictop.wire.ssh.channel import check_packet_size
 from nictop.wire.ssh.config.local_user import local_user
-from nictop.wire.ssh.config.settings import SshSettings, read_settings
+from nictop.wire.ssh.config.settings import GROUP_EXCHANGE, SshSettings, read_settings
 from nictop.wire.ssh.host_keys import (
     DEFAULT_PORT,
     HostKeys,
@@ -55,6 +56,8 @@ FAST_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 """Tried before the other ciphers, unless ``Ciphers`` is set: for chacha20-poly1305 asyncssh makes three
 cipher objects per packet, and watching 64 hosts takes a fifth more CPU time."""
 
+KEY_EXCHANGES = f"-{GROUP_EXCHANGE.decode()}*"
+"""All but those."""
 COMPRESSION_ALGORITHMS = ("none",)
 """asyncssh decompresses a message without a limit: 1000 times what was received."""
 
@@ -290,7 +293,7 @@ class _Hop:
         else:
             connected = await open_socket(settings, self._report)
         try:
-            return await asyncssh.connect(
+            ssh = await asyncssh.connect(
                 **self._library_options(settings),
                 sock=connected,
                 tunnel=self._connection.hops[-1] if self._connection.hops else None,
@@ -307,6 +310,17 @@ class _Hop:
         except BaseException:
             if connected is not None:  # asyncssh may not have taken it yet
                 connected.close()
+            raise
+        if self._connection.hops:
+            self._check_jump(ssh)
+        return ssh
+
+    def _check_jump(self, ssh: asyncssh.SSHClientConnection) -> None:
+        """The jump host takes whole packets. Raises PermanentError."""
+        try:
+            check_packet_size(getattr(ssh, "_transport", None), f"the jump host to {sanitize(self._target.name)}")
+        except PermanentError:
+            ssh.abort()
             raise
 
     def _report(self, stage: ConnectionStage, target: str) -> None:
@@ -361,6 +375,7 @@ class _Hop:
             "host_key_alias": settings.host_key_alias or None,
             "proxy_command": settings.proxy_command if not self._connection.hops else None,
             "encryption_algs": FAST_CIPHERS,
+            "kex_algs": KEY_EXCHANGES,
             "client_keys": [path for path in self._readable_keys(settings) if not is_public(path)],
             **settings.options,
         }

@@ -102,6 +102,41 @@ def test_it_ends_at_the_deadline(veths: Namespace) -> None:
         probe.wait_for(lambda line: line.traffic and line.traffic.kind == "exit")
 
 
+def test_a_nic_that_is_flooded_is_given_up_and_the_others_are_not(
+    veths: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lldp, "MAX_FRAMES", 100)
+    indexes = [ifindex_of(veths, name) for name in ("v1", "v2")]
+    other = bytes.fromhex("01000ccccccc") + bytes(6) + b"\x00\x30" + b"\x42\x42\x03" + bytes(45)
+    reports: list[LldpListening] = []
+
+    channels: list[socket.socket] = []
+
+    def listened() -> None:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as far:
+            far.bind(("far1", 0))
+            opened = lldp.open_sockets
+
+            def open_and_flood(ifindex: int) -> list[socket.socket]:
+                found = opened(ifindex)
+                channels.extend(found)
+                if ifindex == indexes[0]:
+                    for _ in range(100):
+                        far.send(other)
+                return found
+
+            monkeypatch.setattr(lldp, "open_sockets", open_and_flood)
+            lldp.listen_for_lldp(indexes, 0.3, reports.append)  # type: ignore[arg-type]
+            for one in channels:
+                one.close()
+
+    veths.call(listened)
+    (report,) = reports
+    assert report.ended and report.seconds >= 0.3
+    assert list(report.unreadable) == [str(indexes[0])]
+    assert report.unreadable[str(indexes[0])].detail.startswith("100 other frames within ")
+
+
 def test_a_nic_that_it_may_not_listen_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: int) -> list[socket.socket]:
         raise PermissionError(1, "Operation not permitted")

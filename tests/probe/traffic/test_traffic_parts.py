@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -32,7 +33,7 @@ from nictop.probe.traffic.builtin.handshake import (
 )
 from nictop.probe.traffic.builtin.options import MAX_STREAM_MESSAGE_BYTES, parse_options
 from nictop.probe.traffic.builtin.reports import ReportSchedule
-from nictop.probe.traffic.child import MAX_OUTPUT_LINE_BYTES, TrafficChild, terminate_all
+from nictop.probe.traffic.child import MAX_OUTPUT_LINE_BYTES, PASSED_ON, TrafficChild, terminate_all
 from nictop.probe.traffic.generators import Generator
 from nictop.probe.traffic.iperf3 import IPERF3_FLAGS, IPERF3_VALUES, checked_options, find_iperf3, iperf3_arguments
 from nictop.probe.traffic.listening import parse_listeners, read_listening
@@ -468,6 +469,23 @@ def test_child_that_ignores_sigterm_is_killed_and_reaped(
     monkeypatch.setattr(child_module, "KILL_POLLS", 30_000)
     terminate_all([child])
     assert not os.path.exists(f"/proc/{child.pid}")
+
+
+def test_a_program_does_not_get_the_secrets_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other processes of the user of a test can read the environment of its program."""
+    monkeypatch.setenv("ROOT_TOKEN", "secret")
+    monkeypatch.setenv("LC_ALL", "C")
+    program = shutil.which("env")
+    assert program is not None
+    child = TrafficChild.start([program], time.monotonic() + 3600)
+    wait_until(lambda: child.start_result()[0])
+    lines: list[str] = []
+    while child.outputs:
+        for descriptor in list(child.outputs):
+            lines += child.read(descriptor)
+    wait_until(lambda: child.advance(time.monotonic()))
+    assert child.reap() == 0
+    assert "LC_ALL=C" in lines and {line.partition("=")[0] for line in lines} <= set(PASSED_ON)
 
 
 def test_output_that_is_read_late_is_not_lost() -> None:

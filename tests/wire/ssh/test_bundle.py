@@ -11,9 +11,11 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import threading
 import tokenize
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import CodeType
 
@@ -287,6 +289,41 @@ def test_a_host_that_names_ever_other_pythons_fills_no_memory() -> None:
     assert len({id(rest) for rest in rests}) == 2
     assert len(packed._sent_rests) <= MAX_SENT_RESTS
     assert packed.rest_for("3.11.2", BYTECODE_MAGIC) == known
+
+
+def test_a_host_that_names_ever_other_byte_code_starts_no_program_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "python3.11"
+    program.write_text(f"#!/bin/sh\necho >> {tmp_path / 'starts'}\necho 01020304\n")
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    packed = Bundle(bundle().start, bundle().parts, bundle().always_run)
+    for number in range(20):
+        assert packed.rest_for("3.11.2", f"{number:08x}") == packed.rest
+    assert (tmp_path / "starts").read_text() == "\n"
+
+
+def test_a_bundle_is_there_while_that_of_another_host_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop asks for it."""
+    packed = Bundle(bundle().start, bundle().parts, bundle().always_run)
+    begun, may_end = threading.Event(), threading.Event()
+
+    def build(*_: object) -> bytes:
+        begun.set()
+        assert may_end.wait(60)
+        return b""
+
+    monkeypatch.setattr(Bundle, "_build_rest", build)
+    with ThreadPoolExecutor(2) as threads:
+        made = threads.submit(packed.rest_for, "3.99.0", "")
+        assert begun.wait(60)
+        other = threads.submit(bundle)
+        try:
+            assert other.result(10) is bundle()
+        finally:
+            may_end.set()
+        assert made.result(60) == b""
 
 
 @pytest.mark.parametrize("python", python_parameters(PYTHONS))

@@ -27,6 +27,9 @@ MAX_DIGITS = 18
 BYTES = {"k": 2**10, "m": 2**20, "g": 2**30}
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 DEFAULT_RSA_BITS = 1024
+GROUP_EXCHANGE = b"diffie-hellman-group-exchange-"
+"""The host chooses a prime number, which is tested before its host key is: for one of 8191 bits that takes more than a
+minute, in which nothing else is done."""
 
 
 @dataclass(frozen=True)
@@ -282,7 +285,7 @@ def _known_algorithms(name: str) -> set[str]:
 
     tables: dict[str, Callable[[], Sequence[bytes]]] = {
         "ciphers": get_encryption_algs,
-        "kexalgorithms": get_kex_algs,
+        "kexalgorithms": lambda: [one for one in get_kex_algs() if GROUP_EXCHANGE not in one],
         "macs": get_mac_algs,
         "casignaturealgorithms": get_public_key_algs,
         "pubkeyacceptedalgorithms": get_public_key_algs,
