@@ -298,7 +298,7 @@ class HostSession:
         step = self.start.active(now)
         if step is None:
             return f"; {self.status_text(now, interval)}"
-        return f"; attempt {self.start.attempt}, {int(step.seconds or 0.0)} s"
+        return f"; attempt {self.start.attempt}, {step.seconds or 0.0:.0f} s"
 
     def age_text(self, now: float, interval: float) -> str:
         """``no data for 12 s`` if it is not live and `status_text` does not say it; "" if nothing was received."""

@@ -77,10 +77,11 @@ COST_SENTENCE = (
     r" (busy on average|core per gb/s|cpu per transaction)$|^average \d|^(client|server) ",
     "a table in the text",
 )
+HOTTEST_SOFTIRQ = (r"softirq [0-9.]+ %", "the table of the text has the softirq time of all CPUs")
 ONLY_IN: dict[str, tuple[tuple[str, str], ...]] = {
     "text": (TITLES, TREE_COLUMNS, JSON_HINT, RANGE, TINY_SHARE),
-    "markdown": (TITLES, TREE_COLUMNS, JSON_HINT, RANGE, TINY_SHARE, COST_SENTENCE),
-    "html": (TITLES, JSON_HINT, COST_SENTENCE),
+    "markdown": (TITLES, TREE_COLUMNS, JSON_HINT, RANGE, TINY_SHARE, COST_SENTENCE, HOTTEST_SOFTIRQ),
+    "html": (TITLES, JSON_HINT, COST_SENTENCE, HOTTEST_SOFTIRQ),
 }
 """Format → (pattern of a fact that another one lacks, why)."""
 BASES = sorted(one.stem for one in (CASES_DIRECTORY / "bases").glob("*.json"))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pytest
 
 from nictop.hosts.specification import Host
 from nictop.model.text.glyphs import UNICODE, Glyphs
@@ -82,9 +85,11 @@ async def screen_with_replay(
     notice: str = "",
     glyphs: Glyphs = UNICODE,
 ) -> AsyncIterator[ScreenWithReplay]:
-    """`start`: seconds after the begin of the recording. Playback advances only when the test moves the clock."""
+    """`start`: seconds after the begin of the recording. Playback advances only when the test moves the clock; reading
+    does not pause for keys, as these pauses follow the clock of the machine."""
     clock = Clock()
-    with Recording.open(str(path)) as recording:
+    with pytest.MonkeyPatch.context() as patch, Recording.open(str(path)) as recording:
+        patch.setattr("nictop.recording.playback.SLICE_SECONDS", math.inf)
         app = NictopApp(refuse_connection, (), glyphs=glyphs)
         app.nictop.show_recording(
             ManualPlayback(recording, window=REPLAY_WINDOW_SECONDS, clock=clock),

@@ -1,4 +1,4 @@
-"""What is used of Textual, Rich and asyncssh beyond their public interface: all of it in one module, each listed."""
+"""What is used of Textual, Rich and asyncssh beyond their public interface: all of it in two modules, each listed."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ from textual.command import CommandPalette
 from textual.dom import DOMNode
 from textual.drivers._writer_thread import WriterThread
 from textual.drivers.linux_driver import LinuxDriver
+from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.widget import Widget
 from textual.widgets import Input
 
 import nictop
 from nictop.tui import textual_private
+from nictop.tui.widgets.base import whole_frames
 
 ROOT = Path(nictop.__file__).parent
-PRIVATE_MODULE = Path(textual_private.__file__)
+PRIVATE_MODULES = {module.__name__: Path(module.__file__) for module in (textual_private, whole_frames)}
+"""The second one has the order in which Textual lays out and draws a frame."""
 LIBRARIES = ("textual", "rich", "asyncssh")
 OWN = ("self", "cls", "super()")
 OF_THE_STANDARD_LIBRARY = {"_replace"}
@@ -38,6 +41,7 @@ IMPORTED = {"textual._styles_cache", "textual._xterm_parser", "textual.keys._cha
 """Private modules, and private names of public ones."""
 USED: dict[type, set[str]] = {
     App: {
+        "_background_screens",
         "_close_messages_no_wait",
         "_exception",
         "_exception_event",
@@ -66,11 +70,30 @@ USED: dict[type, set[str]] = {
         "_select_or_command",
     },
     Input: {"_value"},
-    Widget: {"_bindings"},
+    Screen: {
+        "_compositor",
+        "_compositor_refresh",
+        "_get_breakpoint_classes",
+        "_layout_widgets",
+        "_refresh_layout",
+        "_screen_resized",
+    },
+    Widget: {"_bindings", "_clear_arrangement_cache", "_layout_required", "_layout_updates", "_size"},
     DOMNode: {"_attach"},
     ScrollView: {"_scroll_update"},
 }
 """Class → its private names that are used."""
+DEFINED = {
+    "_draw_views",
+    "_forget_arrangements",
+    "_is_frame_due",
+    "_is_laying_out",
+    "_lay_out",
+    "_self",
+    "_set_size_classes",
+    "_sizes",
+}
+"""Those of the class that draws whole frames."""
 
 
 def is_private(name: str) -> bool:
@@ -161,14 +184,14 @@ def test_the_modules_on_the_libraries_are_looked_at() -> None:
     assert {"nictop.tui.app", "nictop.tui.driver", "nictop.tui.palette", "nictop.wire.ssh.connection"} <= set(MODULES)
 
 
-@pytest.mark.parametrize("module", [one for one in MODULES if one != textual_private.__name__])
+@pytest.mark.parametrize("module", [one for one in MODULES if one not in PRIVATE_MODULES])
 def test_no_other_module_uses_a_private_name(module: str) -> None:
     tree = source_tree(str(sys.modules[module].__file__))
     assert list(private_imports(tree)) == []
     assert set(private_attributes(tree)) <= own_names(tree)
 
 
-@pytest.mark.parametrize("module", [one for one in MODULES if one != textual_private.__name__])
+@pytest.mark.parametrize("module", [one for one in MODULES if one not in PRIVATE_MODULES])
 def test_no_other_class_uses_or_replaces_a_private_name_of_its_bases(module: str) -> None:
     tree = source_tree(str(sys.modules[module].__file__))
     for node in tree.body:
@@ -178,9 +201,17 @@ def test_no_other_class_uses_or_replaces_a_private_name_of_its_bases(module: str
 
 
 def test_each_private_name_is_listed() -> None:
-    tree = source_tree(str(PRIVATE_MODULE))
-    assert set(private_imports(tree)) == IMPORTED
-    assert set(private_attributes(tree)) | own_names(tree) == set.union(*USED.values())
+    imported, used = set(), set()
+    for path in PRIVATE_MODULES.values():
+        tree = source_tree(str(path))
+        imported |= set(private_imports(tree))
+        used |= set(private_attributes(tree)) | own_names(tree)
+    assert imported == IMPORTED
+    assert used - DEFINED == set.union(*USED.values())
+
+
+def test_names_that_are_defined_here_are_not_those_of_textual() -> None:
+    assert not DEFINED & library_names(Screen)
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in USED.items() for name in sorted(names)])

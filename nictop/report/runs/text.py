@@ -34,7 +34,6 @@ from nictop.report.runs.sentences import (
     endpoints_text,
     host_role_text,
     hosts_text,
-    hottest_softirq_text,
     machine_texts,
     plan_text,
     result_sentences,
@@ -122,8 +121,6 @@ def _cost_lines(hosts: Sequence[HostLoad], room: int) -> Sequence[str]:
 
 def _texts_below_the_table(load: HostLoad) -> Iterator[str]:
     """What has no column."""
-    if softirq := hottest_softirq_text(load):
-        yield f"of the hottest CPU {softirq}"
     yield from machine_texts(load)
     if drops := ring_drops_text(load):
         yield drops

@@ -108,11 +108,8 @@ class FramedScreen(NictopScreen, Screen[None]):
     def open_again(self) -> None:
         """Its view is chosen, from another one."""
 
-    def _screen_resized(self, size: Size) -> None:
-        """It may have been hidden, and not drawn meanwhile."""
-        if self.is_open and size != self._size:
-            self.draw_frame()
-        super()._screen_resized(size)
+    def draw_for_screen_size(self, size: Size) -> None:
+        self.draw_frame()
 
     def draw_frame(self) -> None:
         self._update_status()

@@ -395,7 +395,7 @@ async def test_long_names_are_cut_with_an_ellipsis_and_stay_apart(size: tuple[in
         assert {"1.example", "2.example"} <= shown, "\n".join(screen.drawn())
         await screen.press("5")
         rows = screen.drawn()[1:]
-        assert all(sum(f"e-{number}.example" in row for row in rows) > 1 for number in "12"), "\n".join(rows)
+        assert all(any(f"e-{number}.example" in row for row in rows) for number in "12"), "\n".join(rows)
         await screen.press("e")
         rows = [row for row in screen.drawn() if "Reconnect" in row or "Remove" in row]
         assert len(rows) == 2 and all("…" in row or "example" in row for row in rows), "\n".join(screen.drawn())

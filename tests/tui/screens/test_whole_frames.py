@@ -102,7 +102,10 @@ async def press(screen: Screen, found: Frames, key: str) -> None:
 async def test_every_frame_of_every_view_is_whole(size: tuple[int, int], frames: Frames) -> None:
     """At its first time, and when another view was shown meanwhile."""
     async with demo(size) as screen:
-        for key in (*"234567", *"15461", "enter", "escape", "4", "enter", "escape", "7", "enter"):
+        for key in (*"234567", *"15461", "enter", "escape", "4", "enter", "escape"):
+            await press(screen, frames, key)
+        await screen.seek(screen.replay.runs[1].begin)  # the first test has a result then
+        for key in ("7", "enter"):
             await press(screen, frames, key)
 
 

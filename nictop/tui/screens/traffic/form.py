@@ -27,7 +27,7 @@ from textual.widgets import Input
 from nictop.errors import NictopError
 from nictop.hosts.specification import Configuration, configuration_path, host_argument, read_configuration
 from nictop.model.devices.pairs import pairs
-from nictop.model.facts import clean, wrap
+from nictop.model.facts import clean, fit, wrap
 from nictop.model.snapshot import has_platform, is_same_machine
 from nictop.model.text.words import count_noun
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
@@ -158,8 +158,11 @@ class TrafficScreen(FramedScreen):
         if len(hosts) < 2:
             return (f"A test needs two hosts. Press {shown_key(self.app, 'hosts')} to add one.", SELF_TEST_HINT)
         unknown = [one for one in hosts if not has_platform(one.snapshot)]
-        if any(one.snapshot.state not in ("lost", "failed") for one in unknown):
-            return (f"Waiting for {self._statuses_of(unknown)}.",)
+        waiting = [one for one in unknown if one.snapshot.state not in ("lost", "failed")]
+        if waiting:
+            failed = [one for one in unknown if one not in waiting]
+            sentence = f"Waiting for {self._statuses_of(waiting)}."
+            return (sentence, f"Not connected: {self._statuses_of(failed)}.") if failed else (sentence,)
         hosts = tuple(one for one in hosts if one not in unknown)
         if len(hosts) < 2:
             return (
@@ -235,7 +238,10 @@ class TrafficScreen(FramedScreen):
         lines: list[SpanLine] = []
         for text, style in facts:
             lines += [((f" {part}", style),) for part in wrap(self.glyphs.encode(text), cells)] if text else []
-        lines = lines[: MAX_FACT_ROWS if self.size.height >= MIN_ROWS_FOR_FACTS else 1]
+        most = MAX_FACT_ROWS if self.size.height >= MIN_ROWS_FOR_FACTS else 1
+        if len(lines) > most:
+            ((text, style),) = lines[most - 1]
+            lines = [*lines[: most - 1], ((f"{fit(text, cells - 1).rstrip()} …", style),)]
         view.show_lines(lines)
         view.display = bool(lines)
         view.take_rows(max(1, len(lines)) + view.gutter.height)

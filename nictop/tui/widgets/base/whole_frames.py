@@ -31,6 +31,10 @@ class WholeFrames(WhileOpen):
         """As Textual's class, which follows among the bases."""
         return cast("Screen[Any]", self)
 
+    def draw_for_screen_size(self, size: Size) -> None:
+        """Draw all again that depends on the size of the screen, which is about to change: it may have been hidden, and
+        not drawn meanwhile."""
+
     def draw_resized(self) -> None:
         """Draw all that depends on the sizes of views: they are others, or other views are there."""
 
@@ -63,6 +67,8 @@ class WholeFrames(WhileOpen):
             if self.app.screen is self._self:
                 for below in self.app._background_screens:
                     below._screen_resized(size)
+            if self.is_open:
+                self.draw_for_screen_size(size)
             super()._screen_resized(size)  # type: ignore[misc]
 
     def _compositor_refresh(self) -> None:

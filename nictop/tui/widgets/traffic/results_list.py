@@ -189,14 +189,14 @@ def set_ups(runs: Sequence[StoredRun]) -> tuple[ResultGroup, ...]:
 
 
 def fitting_columns(rows: Sequence[ResultGroup], room: int, glyphs: Glyphs) -> Sequence[Column[ResultGroup]]:
-    """The columns of a list of `room` cells. In the narrowest one the names of the hosts are cut."""
+    """The columns of a list of `room` cells. Where the names of the hosts are too long, both are cut."""
     has_caveat = any(row.point.caveat for row in rows)
     for left_out, least in LEFT_OUT[has_caveat]:
         chosen = [column for column in COLUMNS if column.key not in left_out]
         *_, last = sized_columns(encoded_columns(chosen, glyphs), rows, room)
         if last.width >= least:
             break
-    if last.width < MIN_LABEL_CELLS:
+    if last.width < MIN_LABEL_CELLS or any(width(_hosts(row)) > MAX_CELLS for row in rows):
         chosen = _with_short_hosts(chosen, rows, room, glyphs)
         *_, last = sized_columns(encoded_columns(chosen, glyphs), rows, room)
     shortened = (*chosen[:-1], replace(last, value=partial(set_up_text, room=last.width)))
@@ -209,7 +209,7 @@ def _with_short_hosts(
     """The hosts in as few cells as leave the other columns whole and the last one its label."""
     *others, _ = sized_columns(encoded_columns(chosen, glyphs), rows, REMAINING_WIDTH)
     used = sum(column.width + 1 for column in others if column.key != "hosts")
-    cells = max(MIN_HOSTS_CELLS, room - used - MIN_LABEL_CELLS - 2)
+    cells = max(MIN_HOSTS_CELLS, min(MAX_CELLS, room - used - MIN_LABEL_CELLS - 2))
 
     def in_short(row: ResultGroup) -> str:
         first, arrow, second = row.first.result.plan.drawn_ends

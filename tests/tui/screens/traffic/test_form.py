@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from textual import events
+from textual.screen import Screen as TextualScreen
 
 from nictop.cli.arguments import parse
 from nictop.cli.traffic.hosts import run_hosts
@@ -442,11 +443,12 @@ async def test_a_host_that_failed_is_not_waited_for() -> None:
         hosts["pve"].send(SourceState("failed", "no Python"))
         await wait_until(screen, lambda: screen.nictop.hosts.by_name["pve"].snapshot.state == "failed")
         await screen.press("6")
-        assert any("Waiting for vm2 (connecting), pve (failed)." in row for row in screen.drawn())
+        drawn = "\n".join(screen.drawn())
+        assert "Waiting for vm2 (connecting)." in drawn and "Not connected: pve (failed: no Python)." in drawn
         hosts["vm2"].send(SourceState("lost", "connection timed out", 30.0))
         await wait_until(
             screen,
-            lambda: any("A test needs two connected hosts; not connected: vm2 (next" in row for row in screen.drawn()),
+            lambda: any("A test needs two connected hosts; not connected: vm2 (" in row for row in screen.drawn()),
         )
 
 
@@ -524,8 +526,7 @@ async def test_the_command_line_below_the_form_makes_the_same_request(size: tupl
         form = form_screen.query_one(RunForm)
 
         def command() -> str:
-            lines = form_screen.query_one("#run-command", LineView).lines[:-1]
-            return " ".join("".join(text for text, _ in line).strip() for line in lines).removeprefix("= ")
+            return command_line(form_screen)
 
         host_words = "vm1.example=vm1.example.example vm2.example=vm2.example.example"
         assert command() == f"nictop traffic {host_words}"
@@ -546,6 +547,13 @@ async def test_the_command_line_below_the_form_makes_the_same_request(size: tupl
         form.set_word("streams", "many")
         await screen.settle()
         assert command() == "", "no command line starts this"
+
+
+def command_line(form_screen: TextualScreen[object]) -> str:
+    """As a shell would read it: rows that are continued are one line."""
+    rows = [line for line in form_screen.query_one("#run-command", LineView).lines if line[-1][1] == "title"]
+    parts = ["".join(text for text, _ in row).strip() for row in rows]
+    return " ".join(part.removesuffix("\\").strip() for part in parts).removeprefix("= ")
 
 
 async def test_a_test_that_does_not_start_says_why_once() -> None:
@@ -596,7 +604,8 @@ async def test_each_kind_of_test_has_its_fields(size: tuple[int, int]) -> None:
         form.set_word("size", "4K")
         await screen.settle()
         drawn = " ".join(row.strip(" │") for row in screen.drawn())
-        assert "--test crr --size 4K --time 10 --files 1000" in drawn and "at most: it ends after the files" in drawn
+        assert "at most: it ends after the files" in drawn
+        assert "--test crr --size 4K --time 10 --files 1000" in command_line(screen.app.screen)
         await screen.press("right")
         bulk = ["test", "direction", "protocol", "seconds", "streams", "block size"]
         assert fields_drawn(screen) == [*bulk, "size", "request rate", "rate", *common]
@@ -812,9 +821,9 @@ async def test_the_form_says_what_start_does_with_what_it_says(
         form_screen._tools._why_not["vm2"] = "no answer from the probe within 10 s"
         form_screen._check()
         await screen.settle()
-        assert "vm2: no answer from the probe within 10 s" in "\n".join(screen.drawn())
+        assert "vm2: no answer from the probe within 10" in "\n".join(screen.drawn())
         assert start() == "asks vm2 again; without an answer no test"
-        await screen.press("escape", "slash", *"nowhere")
+        await screen.press("slash", *"nowhere")
         await screen.settle()
         assert start() == "nothing, no path is chosen"
 
