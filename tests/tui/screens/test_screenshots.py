@@ -138,7 +138,7 @@ async def draw_several(size: tuple[int, int], keys: tuple[str, ...], question: Q
         for name, recording in HOSTS.items():
             hosts[name].send(*(lines_of(recording) if recording else [SourceState("failed", REFUSED)]))
         await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
-        await wait_until(screen, lambda: "failed" in screen.drawn()[1])
+        await wait_until(screen, lambda: any(f"{UNICODE.critical} " in row for row in screen.drawn()[:2]))
         asking = asyncio.ensure_future(_asked(hosts, question)) if question is not None else None
         await wait_until(screen, lambda: isinstance(screen.app.screen, QuestionScreen) == (question is not None))
         await screen.press(*keys)
