@@ -30,7 +30,7 @@ from nictop.tui import textual_private
 from nictop.tui.widgets.base import whole_frames
 
 ROOT = Path(nictop.__file__).parent
-PRIVATE_MODULES = {module.__name__: Path(module.__file__) for module in (textual_private, whole_frames)}
+PRIVATE_MODULES = {module.__name__: Path(str(module.__file__)) for module in (textual_private, whole_frames)}
 """The second one has the order in which Textual lays out and draws a frame."""
 LIBRARIES = ("textual", "rich", "asyncssh")
 OWN = ("self", "cls", "super()")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual import events
@@ -549,7 +550,7 @@ async def test_the_command_line_below_the_form_makes_the_same_request(size: tupl
         assert command() == "", "no command line starts this"
 
 
-def command_line(form_screen: TextualScreen[object]) -> str:
+def command_line(form_screen: TextualScreen[Any]) -> str:
     """As a shell would read it: rows that are continued are one line."""
     rows = [line for line in form_screen.query_one("#run-command", LineView).lines if line[-1][1] == "title"]
     parts = ["".join(text for text, _ in row).strip() for row in rows]
