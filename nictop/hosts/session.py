@@ -45,7 +45,7 @@ MAX_BRIEF_CELLS = 42
 MIN_REASON_CELLS = 6
 """Of the reason in it."""
 
-BEFORE_CHANGE_NOTICE = f"interfaces and findings were {BEFORE_CHANGE}; they are being read again"
+BEFORE_CHANGE_NOTICE = f"interfaces and findings of this host were {BEFORE_CHANGE}; they will be read again"
 
 ConnectionStatus = Literal["connecting", "live", "silent", "overloaded", "lost", "failed"]
 """`Snapshot.state`, and two kinds of live: silent: it has sent nothing for some time; overloaded: it sends more than is

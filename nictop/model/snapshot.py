@@ -43,8 +43,10 @@ from nictop.probe.records import (
 T = TypeVar("T")
 CHANGING = ("applying", "applied", "undoing", "undone", "failed")
 """Replies about a change after which an older inventory is no longer that of the host."""
-BEFORE_CHANGE = "read before the change"
+BEFORE_CHANGE = "read before it changed"
 """What is said of values of such an inventory."""
+SINCE_ITS_CHANGE = " since its change"
+"""Behind the name of a host of which nothing newer is known."""
 State = Literal["connecting", "live", "lost", "failed"]
 
 MAX_TROUBLES = 20

@@ -129,8 +129,8 @@ def _of_balance(link: Link, found: QueueMap) -> QueueAdvice:
         return QueueAdvice(f"nothing to change: {_selection_text(link, found)}; {ONE_FLOW}; {STREAMS}")
     if level:
         return QueueAdvice(f"nothing to change: the load is spread over {queues} queues{_cpus_text(found)}")
-    why = "no traffic" if "no traffic" in sentence else "too little traffic to judge"
-    return QueueAdvice(f"nothing to change: {why}")
+    why = "no traffic" if "no traffic" in sentence else "too little traffic"
+    return QueueAdvice(f"not judged: {why}")
 
 
 def _cpus_text(found: QueueMap) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nictop.model.facts import Tone, clean, width
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import SINCE_ITS_CHANGE, Snapshot
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import cut_word
 from nictop.model.text.words import NOT_READ_YET, count_noun
@@ -138,13 +138,18 @@ def checks_text(diagnosis: Diagnosis, unread: Sequence[str] = (), *, brief: bool
     number, skipped = len(RULES), len({one.rule for one in diagnosis.skipped})
     ran = f"{number - skipped} of {number} checks ran"
     if unread and diagnosis.hosts:
-        known = len(diagnosis.hosts)
-        names = f"{known} of {known + len(unread)} hosts" if brief else _names(diagnosis.hosts)
+        names = _number_of_hosts(diagnosis, unread) if brief else _names(diagnosis.hosts)
         ran = f"{names}: {ran}"
     if not skipped:
         return ran
     where = "" if brief else _skipped_where(diagnosis)
     return f"{ran}, {skipped} skipped{where}"
+
+
+def _number_of_hosts(diagnosis: Diagnosis, unread: Sequence[str]) -> str:
+    """``3 of 5 hosts``: those that were changed since they were read are among both."""
+    names = {name.removesuffix(SINCE_ITS_CHANGE) for name in unread}
+    return f"{len(diagnosis.hosts)} of {len(names.union(diagnosis.hosts))} hosts"
 
 
 def _skipped_where(diagnosis: Diagnosis) -> str:

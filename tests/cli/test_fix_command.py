@@ -470,6 +470,8 @@ async def test_rules_that_compare_hosts_need_the_others() -> None:
     assert chosen.actions.actions[0][:5] == ("ip", "link", "set", "dev", found.subject)
     with pytest.raises(NictopError):
         one_finding(others[0], [meant], "mtu_differs_in_one_subnet", None)
+    with pytest.raises(NictopError, match=f"has no finding about ens999 on {meant.name}, but about {found.subject}"):
+        one_finding(meant, others, "mtu_differs_in_one_subnet", "ens999")
 
 
 def test_the_fix_that_is_chosen() -> None:

@@ -86,13 +86,11 @@ def test_an_uneven_load_of_one_sender(guest: Snapshot) -> None:
 
 def test_little_traffic_is_not_judged(guest: Snapshot) -> None:
     link = link_of(guest)
-    assert advice(with_loads(guest, link, 3.0, 0.0, 0.0, 0.0)).text == (
-        "nothing to change: too little traffic to judge"
-    )
+    assert advice(with_loads(guest, link, 3.0, 0.0, 0.0, 0.0)).text == ("not judged: too little traffic")
     few = with_loads(guest, link, 150.0, 10.0, 0.0, 5.0)
-    assert advice(few).text == "nothing to change: too little traffic to judge", "as of a ping or an SSH session"
+    assert advice(few).text == "not judged: too little traffic", "as of a ping or an SSH session"
     idle = with_loads(guest, link, 0.0, 0.0, 0.0, 0.0)
-    assert advice(idle).text == "nothing to change: no traffic"
+    assert advice(idle).text == "not judged: no traffic"
 
 
 def test_a_table_with_unequal_shares(guest: Snapshot) -> None:

@@ -55,6 +55,8 @@ def one_finding(host: HostSession, beside: Iterable[HostSession], rule: str, sub
     name = clean(host.name)
     if of_rule:
         subjects = ", ".join(clean(one.subject) or "the host itself" for one in of_rule)
+        if subject is not None and not found:
+            raise NictopError(f"{rule} has no finding about {clean(subject)} on {name}, but about {subjects}")
         raise NictopError(f"{rule} has several findings on {name}: {subjects}", "give one of them as SUBJECT")
     skipped = next((one.reason for one in diagnosis.skipped if one.rule == rule), "")
     if skipped:

@@ -114,4 +114,5 @@ def state_evidence(device: ManagedDevice) -> Evidence:
 
 def address_evidence(link: Link) -> Evidence:
     found = [f"{one.address}/{one.prefix_length}" for one in link.addresses if one.scope == "global"]
-    return Evidence("addresses", ", ".join(found) or "none", "ip address")
+    none = "link-local only" if link.addresses else "none"
+    return Evidence("addresses", ", ".join(found) or none, "ip address")

@@ -12,7 +12,14 @@ from collections.abc import Iterable, Mapping
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
-from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS, NEARLY_FULL_SHARE, BusyCpu, HostLoad, ThreadLoad
+from nictop.traffic.analysis.cpu_load import (
+    MIN_CPU_WINDOW_SECONDS,
+    NEARLY_FULL_SHARE,
+    Busy,
+    BusyCpu,
+    HostLoad,
+    ThreadLoad,
+)
 from nictop.traffic.analysis.judgement import Judgement, Phrase, ends_of, on_one_machine, packets_text
 from nictop.traffic.analysis.setup_facts import NicSetup
 from nictop.traffic.results.result import MAX_READY_SHARE, MAX_STEAL_SHARE, Flow, Result
@@ -136,11 +143,16 @@ def full_cpus(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Jud
             rest = f" at {units.percentage(thread.share)} of a core"
             possible.append(Phrase(f"thread {_thread(thread)} on {where}", rest))
         elif moving:
-            possible.append(Phrase(MOVING_THREAD, f" ({hottest} on average; {moving})"))
+            full = _cpus_full_at_times(result, load)
+            what = f"{where} CPU {full[0]} at times" if len(full) == 1 else f"{MOVING_THREAD} of {where}"
+            possible.append(Phrase(what, f" ({hottest} on average; {moving})"))
         else:
             excluded.append(hottest)
-    phrases = (Phrase("CPU", f" (hottest on average: {', '.join(excluded)})"),) if excluded else ()
-    return Judgement(None, phrases, tuple(possible))
+    if not excluded:
+        return Judgement(None, (), tuple(possible))
+    # of all ends, or of one: then the hottest of all may be among what is possible
+    what = "CPU" if not possible else "other CPUs"
+    return Judgement(None, (Phrase(what, f" (hottest on average: {', '.join(excluded)})"),), tuple(possible))
 
 
 def _moving_text(result: Result, load: HostLoad) -> str:
@@ -160,13 +172,23 @@ def _moving_text(result: Result, load: HostLoad) -> str:
 
 def _full_windows_text(result: Result, load: HostLoad) -> str:
     """``a CPU was full in 4 of 9 readings: CPU 0, CPU 2``: of those in the measured seconds; "": in none."""
-    edge = MIN_CPU_WINDOW_SECONDS / 2  # most of a window that ends between these is of the measured seconds
-    measured = [one for one in load.series if edge <= one.time <= result.plan.span + edge]
-    full = [one.hottest for one in measured if one.hottest_busy >= BUSY_CPU_SHARE]
+    measured = _measured_windows(result, load)
+    full = [window for window in measured if window.hottest_busy >= BUSY_CPU_SHARE]
     if not full:
         return ""
-    names = ", ".join(f"CPU {cpu}" for cpu in sorted(set(full)))
+    names = ", ".join(f"CPU {cpu}" for cpu in _cpus_full_at_times(result, load))
     return f"a CPU was full in {len(full)} of {count_noun(len(measured), 'reading')}: {names}"
+
+
+def _cpus_full_at_times(result: Result, load: HostLoad) -> list[int]:
+    """CPUs that were full in some of the readings."""
+    windows = _measured_windows(result, load)
+    return sorted({window.hottest for window in windows if window.hottest_busy >= BUSY_CPU_SHARE})
+
+
+def _measured_windows(result: Result, load: HostLoad) -> list[Busy]:
+    edge = MIN_CPU_WINDOW_SECONDS / 2  # most of a window that ends between these is of the measured seconds
+    return [window for window in load.series if edge <= window.time <= result.plan.span + edge]
 
 
 def _busiest_first(load: HostLoad) -> list[BusyCpu]:

@@ -27,7 +27,7 @@ MAX_IPERF3_MESSAGE_BYTES = 1 << 20
 MAX_BUILTIN_MESSAGE_BYTES = 8 << 20
 MAX_UDP_PAYLOAD_BYTES = 65507
 """UDP over IPv4: 65535 less 20 bytes of IP header and 8 of UDP header."""
-MIN_IPERF3_DATAGRAM_BYTES = 16
+MIN_DATAGRAM_BYTES = 16
 MAX_STREAMS = 128
 DEFAULT_REQUEST_BYTES = 64
 MIN_REQUEST_DATAGRAM_BYTES = 8
@@ -350,7 +350,7 @@ def _range_problems(plan: RunPlan) -> Iterable[str]:
 
 def _length_problems(plan: RunPlan) -> Iterable[str]:
     builtin, length = plan.generator == "builtin", plan.length
-    least = 1 if builtin or plan.protocol == "tcp" else MIN_IPERF3_DATAGRAM_BYTES
+    least = MIN_DATAGRAM_BYTES if plan.protocol == "udp" else 1
     most = MAX_BUILTIN_MESSAGE_BYTES if builtin else MAX_IPERF3_MESSAGE_BYTES
     if length is None:
         return

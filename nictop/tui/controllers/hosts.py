@@ -13,6 +13,7 @@ from time import monotonic, thread_time
 from typing import TYPE_CHECKING
 
 from nictop.hosts.specification import Host
+from nictop.model.snapshot import SINCE_ITS_CHANGE
 from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class WatchedHosts:
         about them; behind those that were changed since they were read, that."""
         checked = diagnosis.hosts if diagnosis is not None and diagnosis.hosts else tuple(self.by_name)
         away = [name for name, one in self.by_name.items() if not one.is_readable or name not in checked]
-        return (*away, *(f"{name} since its change" for name in self.changed_since if name not in away))
+        return (*away, *(name + SINCE_ITS_CHANGE for name in self.changed_since if name not in away))
 
     @property
     def changed_since(self) -> tuple[str, ...]:

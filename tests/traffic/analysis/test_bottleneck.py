@@ -301,7 +301,7 @@ def test_network_is_possible_if_both_hosts_are_excluded() -> None:
         ({"hosts": (IDLE[0], load("b", "server", hottest_busy=0.9))}, "b CPU 2 at 90 %"),
         (
             {"hosts": (IDLE[0], load("b", "server", user=1.0))},
-            "a full thread that moves between CPUs (b CPU 2 at 50 % on average; threads not read)",
+            "a full thread that moves between CPUs of b (b CPU 2 at 50 % on average; threads not read)",
         ),
         ({"hosts": (load("a", steal=0.4), IDLE[1])}, "steal on a (10 % of its CPU time)"),
     ],
@@ -490,8 +490,12 @@ def test_a_cpu_that_was_full_in_some_readings_is_not_excluded_by_its_average(
     run = result(hosts=(moving, load("b", "server", threads=())), plan=replace(PLAN, time=10))
     rows = {(one.limit, one.value, one.verdict) for one in examined_bottleneck(run, SETUPS)[1]}
     value = "a CPU 2 at 78 % on average; a CPU was full in 3 of 4 readings: CPU 0, CPU 2"
-    assert ("a full thread that moves between CPUs", value, "possible") in rows
-    assert ("CPU", "hottest on average: b CPU 2 at 50 %", "excluded") in rows
+    assert ("a full thread that moves between CPUs of a", value, "possible") in rows
+    assert ("other CPUs", "hottest on average: b CPU 2 at 50 %", "excluded") in rows
+    # one CPU alone: nothing has moved
+    alone = replace(moving, series=readings((1.0, 0), (0.7, 2), (1.0, 0)), threads=threads)
+    one_cpu = {one.limit for one in examined_bottleneck(replace(run, hosts=(alone, run.hosts[1])), SETUPS)[1]}
+    assert "a CPU 0 at times" in one_cpu and not any("moves" in limit for limit in one_cpu)
     # readings outside of the measured seconds are of something else, as is a CPU that is not full
     early = replace(series[0], time=0.1), replace(series[0], time=11.0), replace(series[0], hottest_busy=0.9)
     quiet = replace(run, hosts=(replace(moving, series=early, threads=()), run.hosts[1]))
@@ -501,10 +505,16 @@ def test_a_cpu_that_was_full_in_some_readings_is_not_excluded_by_its_average(
 def test_a_process_whose_threads_were_not_read_may_have_a_full_one() -> None:
     process = replace(GENERATOR_THREAD, share=1.4, cpus=())
     sentence = bottleneck(receiver(process, full=()))
-    assert "moves between CPUs (b CPU 1 at 50 % on average; threads of iperf3 (pid 900) not read, 140 %" not in sentence
+    assert (
+        "moves between CPUs of b (b CPU 1 at 50 % on average; threads of iperf3 (pid 900) not read, 140 %"
+        not in sentence
+    )
     busy = replace(load("b", "server", threads=(process,)), busy=replace(BUSY, user=1.2))
     sentence = bottleneck(result(hosts=(load("a", threads=()), busy)))
-    assert "moves between CPUs (b CPU 2 at 50 % on average; threads of iperf3 (pid 900) not read, 140 % of" in sentence
+    assert (
+        "moves between CPUs of b (b CPU 2 at 50 % on average; threads of iperf3 (pid 900) not read, 140 % of"
+        in sentence
+    )
 
 
 def test_a_hypervisor_with_a_full_cpu_in_some_readings_is_not_excluded() -> None:

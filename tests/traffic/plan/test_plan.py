@@ -28,6 +28,7 @@ from tests.traffic.plans import PLAN, error_text, tools
         ({"length": 2 << 20}, "block size of iperf3 must be at most 1048576, not 2097152"),
         ({"length": 0}, "block size must be at least 1, not 0"),
         ({"protocol": "udp", "length": 15}, "block size must be at least 16, not 15"),
+        ({"protocol": "udp", "length": 15, "generator": "builtin"}, "block size must be at least 16, not 15"),
         (
             {"generator": "builtin", "length": 9 << 20},
             "block size of the built-in generator must be at most 8388608, not 9437184",

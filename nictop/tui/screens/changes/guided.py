@@ -39,7 +39,7 @@ from nictop.tui.widgets.changes.page import draw_fix
 NO_NETWORKMANAGER = (
     "This host does not run NetworkManager. Temporary: the ip command; permanent: netplan, networkd or ifupdown, below."
 )
-OLDER_VALUES = f"The values were {BEFORE_CHANGE}; they are being read again."
+OLDER_VALUES = f"The values were {BEFORE_CHANGE}; they will be read again."
 READ_ONLY = "Changes of this host are disabled: the commands and the plan are shown, nothing is applied."
 
 

@@ -22,6 +22,7 @@ from nictop.model.facts import wrap
 from nictop.tui.keys import DIALOG_KEYS
 from nictop.tui.widgets.base.button_row import ButtonRow
 from nictop.tui.widgets.base.dialog_frame import PopUp, box_keys, box_title
+from nictop.tui.widgets.base.form import Form
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 
 MIN_TEXT_CELLS = 10
@@ -131,15 +132,15 @@ class Dialog(PopUp[ScreenResultType]):
 
     def action_step(self, step: int) -> None:
         """To the next button or field, or (`step` -1) to the one before."""
-        row = self.query_one(ButtonRow)
-        if row.has_focus and row.move(step):
+        focused = self.focused
+        if isinstance(focused, (ButtonRow, Form)) and focused.move(step):
             return
         if step > 0:
             self.focus_next()
         else:
             self.focus_previous()
-        if self.focused is row:
-            row.choose_edge(step)
+        if isinstance(self.focused, (ButtonRow, Form)):
+            self.focused.choose_edge(step)
 
     def action_scroll_text(self, rows: int) -> None:
         self.query_one("#dialog-text", LineView).scroll_relative(y=rows, animate=False)

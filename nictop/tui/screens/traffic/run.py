@@ -35,7 +35,7 @@ RUN_COUNTDOWN_SECONDS = 1.0
 """Between two redraws while nothing is measured: the time that is left is counted in seconds."""
 MAX_STAGES = 6
 """Of those before the first data, the last ones."""
-KEY_IGNORED_SECONDS = 1.0
+KEY_IGNORED_SECONDS = 3.0
 """After a test has ended by itself: the key that stops it must not start it again."""
 
 

@@ -127,12 +127,12 @@ class ButtonRow(LineView):
         self.show_lines([tuple(spans)])
 
     def _style_of(self, button: Button, index: int) -> str:
-        if index == self.chosen and self.has_focus:
+        if index == self.chosen and self.is_focused:
             return "cursor"
         return "title" if button.enabled else "dim"
 
     def _text(self, index: int) -> str:
-        label, is_chosen = self.glyphs.text(self.buttons[index].label), index == self.chosen and self.has_focus
+        label, is_chosen = self.glyphs.text(self.buttons[index].label), index == self.chosen and self.is_focused
         if self._is_tight:
             return f"{self.glyphs.cursor if is_chosen else '['}{label}]"
         return f"[{self.glyphs.cursor if is_chosen else ' '}{label} ]"

@@ -102,7 +102,7 @@ class Form(ChoiceView):
     @property
     def types(self) -> bool:
         """Characters are typed into the chosen field; they are not key commands."""
-        return self.has_focus and not self.chosen.choices
+        return self.is_focused and not self.chosen.choices
 
     def show(self, problems: Mapping[str, str]) -> None:
         """Draw the form. `problems`: name of a field → what is wrong with its text."""
@@ -119,7 +119,7 @@ class Form(ChoiceView):
 
     def _line_of_field(self, field: Field) -> SpanLine:
         cells = self.scrollable_content_region.width
-        typing = self.has_focus and field is self.chosen and not field.choices
+        typing = self.is_focused and field is self.chosen and not field.choices
         word = clean(self.words[field.name])
         if field.choices:
             value, style = f"{self.glyphs.choice_left} {word} {self.glyphs.cursor}", ""
@@ -149,6 +149,18 @@ class Form(ChoiceView):
         return (problem, "bad") if problem else (field.example, "dim")
 
     # -------------------------------------------------------------------------------------------------- keys
+
+    def move(self, step: int) -> bool:
+        """Choose the next field, or the one before (`step` -1). False: there is none."""
+        target = (self.index or 0) + step
+        if not 0 <= target < len(self.shown):
+            return False
+        self.choose_index(target)
+        return True
+
+    def choose_edge(self, step: int) -> None:
+        """Choose the first field (`step` 1) or the last one (-1)."""
+        self.choose_index(0 if step > 0 else len(self.shown) - 1)
 
     def set_word(self, name: str, word: str) -> None:
         """Replace the text of a field."""

@@ -295,6 +295,11 @@ class LineView(WithGlyphs, ScrollView):
         if self.size != self._size_drawn:  # on another screen
             self.draw_for_size()
 
+    @property
+    def is_focused(self) -> bool:
+        """It has the focus now; Textual's `has_focus` says so only after `on_focus` and `on_blur`."""
+        return self.is_attached and self.screen.focused is self
+
     def on_focus(self) -> None:
         if self._cursor is not None:
             self._refresh_line(self._cursor)

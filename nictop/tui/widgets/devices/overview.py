@@ -236,6 +236,8 @@ class OverviewView(WhileOpen, Container):
         unread = [name for name, status in self._statuses.items() if status]
         if unread:
             names = ", ".join(map(clean, unread[:MAX_UNREAD_NAMES]))
+            if len(unread) > MAX_UNREAD_NAMES:
+                names += f" and {len(unread) - MAX_UNREAD_NAMES} more"
             return f"what it is connected to is not known yet; not read: {names}"
         return "no peer found on other hosts"
 

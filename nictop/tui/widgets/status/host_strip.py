@@ -79,8 +79,9 @@ class HostSpans:
 def draw_hosts(
     hosts: Sequence[HostSession], chosen: str, cells: int, now: float, interval: float, *, glyphs: Glyphs
 ) -> HostSpans:
-    """At most `cells` cells. The order stays; where not all of them have room, the states of the others are left out,
-    then there are some hosts beside the chosen one, and the numbers at both ends say how many are out of sight."""
+    """At most `cells` cells. The order stays; where not all of them have room, the states of the others are cut to
+    ``…``, then there are some hosts beside the chosen one, and the numbers at both ends say how many are out of
+    sight."""
     names = distinct_names((host.name for host in hosts), MAX_HOST_NAME_CELLS)
     items: list[list[Span]] = []
     sizes: list[int] = []
@@ -88,7 +89,9 @@ def draw_hosts(
         items = []
         for host in hosts:
             is_chosen = host.name == chosen
-            words = _words(host, now, interval, glyphs) if has_states or is_chosen else ""
+            words = _words(host, now, interval, glyphs)
+            if words and not (has_states or is_chosen):
+                words = glyphs.text("…")  # its mark alone would say that it is read
             items.append(_item(host, names[host.name], host.status(now, interval), words, is_chosen, glyphs=glyphs))
         sizes = [sum(width(text) for text, _ in item) for item in items]
         if sum(sizes) <= cells:

@@ -15,6 +15,7 @@ from nictop.probe.records import ChangeLine, Line, Link, PciFunction, PlannedAct
 from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.widgets.base.button_row import ButtonRow
 from nictop.tui.widgets.changes.guided_fields import JOBS, MTU
 from nictop.tui.widgets.changes.guided_form import SetUpForm
 from nictop.tui.widgets.devices.overview_table import OverviewTable
@@ -265,6 +266,25 @@ async def test_fields_without_effect_are_not_shown() -> None:
             "Gateway",
             "NetworkManager",
         ]
+
+
+async def test_tab_goes_through_the_fields_and_the_buttons_and_one_cursor_is_drawn() -> None:
+    """What is typed after it is in the next field."""
+    async with live_screen(NARROW) as screen:
+        await guest(screen)
+        await open_on(screen, "ens224")
+        fields, row = screen.app.screen.query_one(SetUpForm), screen.app.screen.query_one(ButtonRow)
+        await screen.press("tab", "tab", *"192.0.2.9")
+        assert fields.words[fields.chosen.name] == "192.0.2.9" and fields.chosen.label.startswith("Address")
+        for _ in range(len(fields.shown) - 2):
+            await screen.press("tab")
+        assert (screen.app.screen.focused, row.chosen) == (row, 0)
+        (buttons,) = screen.lines(ButtonRow)
+        assert buttons.count("▸") == 1
+        await screen.press("shift+tab")
+        assert (screen.app.screen.focused, fields.chosen) == (fields, fields.shown[-1])
+        (buttons,) = screen.lines(ButtonRow)
+        assert "▸" not in buttons
 
 
 async def test_a_click_on_an_arrow_selects_another_choice() -> None:
