@@ -9,7 +9,7 @@ from nictop.model.text.glyphs import ASCII
 from nictop.model.text.terminal import clean, is_clean
 from nictop.rules.finding import Finding, Fix
 from nictop.rules.fixes.commands import Step
-from nictop.rules.wording import placeholders, where_text
+from nictop.rules.wording import filled_note, placeholders, where_text
 
 BASH_ONLY = "$'"
 """How `nictop.rules.fixes.commands` writes what no terminal shows; sh(1) of POSIX.1-2017 does not know it."""
@@ -46,8 +46,7 @@ def script(
         if BASH_ONLY in line or not is_clean(line):
             raise NictopError("no script: a name contains invisible or control characters", "see nictop check")
     text = ["#!/bin/sh", *_comment(about), *_comment(f"Run as root on {host}. {_lasts(fix)}".strip())]
-    note = "" if placeholders([fix.note]) else fix.note  # that one is about what is filled in by now
-    text += [*_comment(note), *_comment(*warnings), "set -eu", "", *lines]
+    text += [*_comment(filled_note(fix)), *_comment(*warnings), "set -eu", "", *lines]
     if undo:
         text += ["", "# Rollback:", *(f"# {line}" for line in undo)]
     for one in lasting:

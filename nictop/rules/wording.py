@@ -92,6 +92,11 @@ def placeholders(lines: Iterable[Step | str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found for line in lines for found in PLACEHOLDER.findall(str(line))))
 
 
+def filled_note(fix: Fix) -> str:
+    """The note of a fix whose placeholders are filled in; "": it is only about filling them in."""
+    return "" if placeholders([fix.note]) else fix.note
+
+
 def fixes_with_commands(finding: Finding) -> tuple[Fix, ...]:
     """The fixes that have commands, the best first."""
     return tuple(fix for fix in finding.fixes if fix.commands)

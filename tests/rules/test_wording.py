@@ -20,6 +20,7 @@ from nictop.rules.wording import (
     all_clear,
     checks_text,
     command_lines,
+    filled_note,
     is_checked,
     passed_texts,
     place_text,
@@ -218,6 +219,8 @@ def test_a_pasted_placeholder_is_not_a_redirection(made: Command, printed: str, 
 def test_placeholders() -> None:
     lines = ("nmcli con mod x ipv4.addresses '<ADDRESS/PREFIX>' ipv4.gateway <GATEWAY>", "echo <GATEWAY> <a> <")
     assert placeholders(lines) == ("<ADDRESS/PREFIX>", "<GATEWAY>")
+    assert filled_note(Fix("here", "", (), note="Replace <ADDRESS/PREFIX>, e.g. 192.0.2.10/24.")) == ""
+    assert filled_note(Fix("here", "", (), note="At the next boot.")) == "At the next boot."
 
 
 def test_subjects() -> None:

@@ -35,7 +35,7 @@ from nictop.cli.signals import termination_signals
 from nictop.errors import HostUnreachable
 from nictop.model.text.terminal import clean
 from nictop.replay.position import wall_clock_text
-from nictop.rules.wording import placeholders
+from nictop.rules.wording import filled_note
 from nictop.wire.timeout import with_timeout
 
 EXIT_CODES: dict[Outcome, int] = {
@@ -99,8 +99,9 @@ class ChangeDialog:
             columns = output.terminal_columns()
             lines = [clean(f"{job.host}: {job.title}"), *plan_lines(event.plan, columns)]
             lines += warning_lines(job.warnings, columns)
-            if job.fix.note and not placeholders([job.fix.note]):  # a note with placeholders is about filling them in
-                lines.append(clean(job.fix.note))
+            note = filled_note(job.fix)
+            if note:
+                lines.append(clean(note))
             output.write_text("".join(f"{line}\n" for line in lines), self._options)
         elif not (isinstance(event, ChangeEnded) and self._options.dry_run and event.outcome == "cancelled"):
             output.print_status(event_text(event, time.monotonic()))

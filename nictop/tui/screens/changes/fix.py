@@ -24,7 +24,7 @@ from nictop.changes.actions import BLANKS, Actions, ManualOnly, fill, with_value
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.rules import Fix
-from nictop.rules.wording import placeholders, where_text
+from nictop.rules.wording import filled_note, placeholders, where_text
 from nictop.tui.keys import COPY_KEYS, SET_UP_KEYS, shown_key
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import Dialog
@@ -129,8 +129,7 @@ class FixScreen(NictopScreen, Dialog[None]):
     def _filled(self) -> Fix:
         """With the values put in; without a note about what to fill in."""
         fix = self._job.fix
-        note = "" if placeholders([fix.note]) else fix.note
-        return replace(fix, commands=with_values(fix.commands, self._values), note=note)
+        return replace(fix, commands=with_values(fix.commands, self._values), note=filled_note(fix))
 
     # -------------------------------------------------------------------------------------------------- keys
 

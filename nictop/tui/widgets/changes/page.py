@@ -39,7 +39,7 @@ from nictop.model.text.glyphs import Glyphs
 from nictop.model.text.units import whole_seconds
 from nictop.rules import Fix
 from nictop.rules.fixes.commands import Command
-from nictop.rules.wording import LINE_CONTINUATION, command_lines, headline
+from nictop.rules.wording import LINE_CONTINUATION, command_lines, filled_note, headline
 from nictop.tui.widgets.base.line_view import Span, SpanLine, section_line
 from nictop.tui.widgets.findings.page import COMMAND_INDENT
 
@@ -151,8 +151,9 @@ class ChangePage:
             yield from self._text(disabled_text(self._job.host, snapshot), "warn")
         else:
             yield from self._text(self._what_follows(), "")
-        if self._job.fix.note:
-            yield from self._text(self._job.fix.note, "dim")
+        note = filled_note(self._job.fix)
+        if note:
+            yield from self._text(note, "dim")
 
     def _what_follows(self) -> str:
         """After it is applied."""

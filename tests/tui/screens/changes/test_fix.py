@@ -411,7 +411,7 @@ async def test_the_wired_connection_gets_its_name_and_its_address(log: Callable[
             await screen.press("enter")
             await screen.wait_for_stage("prepared")
             words = screen.dialog_text()
-            assert "new ipv4.method manual ipv4.addresses 192.0.2.10/24" in words
+            assert "new ipv4.method manual ipv4.addresses 192.0.2.10/24" in words and "Replace <" not in words
             assert "▲ reconfigures ens37: short traffic interruption" in words
             assert "192.0.2.10" not in manager.namespace.run(["ip", "address"])
             await screen.press("right", "enter")
