@@ -183,7 +183,7 @@ class TrafficScreen(FramedScreen):
         if self._rows:
             return "no path is chosen"
         unread = [clean(one.name) for one in self.nictop.hosts.sessions if not has_platform(one.snapshot)]
-        return f"no test path; not read: {', '.join(unread[:MAX_NAMES])}" if unread else "no test path"
+        return f"interfaces of {', '.join(unread[:MAX_NAMES])} are not read yet" if unread else "no test path"
 
     def _statuses_of(self, hosts: Sequence[HostSession]) -> str:
         """``vm1 (logging in, 4 s), vm2 (refused, retry in 2 s)``"""

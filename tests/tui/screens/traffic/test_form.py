@@ -30,7 +30,7 @@ from nictop.tui.screens.dialogs.leave import ChangeScreen, LeaveScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.traffic.form import BUILTIN_TEXT, TrafficScreen
 from nictop.tui.screens.traffic.results import ResultsScreen, StoredRunScreen
-from nictop.tui.screens.traffic.run import RunScreen
+from nictop.tui.screens.traffic.run import KEY_IGNORED_SECONDS, RunScreen
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.status_line import StatusLine
@@ -154,7 +154,7 @@ async def test_enter_as_a_test_ends_does_not_start_it_again() -> None:
         await runs.wait_until_finished()
         await runs.press("enter")
         assert not runs.nictop.traffic.running, "it was meant to stop the test"
-        now += 1.1
+        now += KEY_IGNORED_SECONDS + 0.1
         await runs.press("enter")
         assert runs.nictop.traffic.running
 
