@@ -143,7 +143,7 @@ def checks_text(diagnosis: Diagnosis, unread: Sequence[str] = (), *, brief: bool
     number, skipped = len(RULES), len({one.rule for one in diagnosis.skipped})
     ran = f"{number - skipped} of {number} checks ran"
     if unread and diagnosis.hosts:
-        names = _number_of_hosts(diagnosis, unread) if brief else _names(diagnosis.hosts)
+        names = _number_of_hosts(diagnosis, unread) if brief else first_names(diagnosis.hosts)
         ran = f"{names}: {ran}"
     if not skipped:
         return ran
@@ -162,7 +162,7 @@ def _skipped_where(diagnosis: Diagnosis) -> str:
     places = {one.host for one in diagnosis.skipped}
     hosts = [name for name in diagnosis.hosts if name in places]
     is_everywhere = len(hosts) == len(diagnosis.hosts) or not places <= {*hosts}
-    return "" if is_everywhere else f" on {_names(hosts)}"
+    return "" if is_everywhere else f" on {first_names(hosts)}"
 
 
 def is_checked(diagnosis: Diagnosis | None, snapshot: Snapshot) -> bool:
@@ -215,7 +215,7 @@ def verdict_text(
         return f"{glyphs.passed} {CLEAR}", "good"
     is_waiting = not has_read_all(diagnosis.skipped) or (live and is_any_retried(diagnosis))
     so_far = " so far" if is_waiting else ""
-    hosts = f"; not read: {_names(unread)}" if unread else ""
+    hosts = f"; not read: {first_names(unread)}" if unread else ""
     return f"{glyphs.note} {CLEAR}{so_far}{hosts}", "warn"
 
 
@@ -226,7 +226,7 @@ def passed_texts(diagnosis: Diagnosis, unread: Sequence[str] = (), *, live: bool
     if unread and not diagnosis.skipped:
         texts = ["All checks of the hosts that were read passed."]
     if unread:
-        texts.append(f"Not read, so not checked: {_names(unread)}.")
+        texts.append(f"Not read, so not checked: {first_names(unread)}.")
     retried = {one.reason for one in diagnosis.skipped if live and one.is_retried}
     for reason in sorted({one.reason for one in diagnosis.skipped}):
         texts.append(f"Skipped: {reason}{f'; {RETRY_FOLLOWS}' if reason in retried else ''}")
@@ -238,7 +238,7 @@ def has_read_all(skipped: Iterable[Skipped]) -> bool:
     return not any(one.reason.endswith(NOT_READ_YET) for one in skipped)
 
 
-def _names(hosts: Sequence[str]) -> str:
+def first_names(hosts: Sequence[str]) -> str:
     """``vm2, vm3 and 2 more``"""
     more = f" and {len(hosts) - MAX_UNREAD_NAMES} more" if len(hosts) > MAX_UNREAD_NAMES else ""
     return f"{', '.join(map(clean, hosts[:MAX_UNREAD_NAMES]))}{more}"

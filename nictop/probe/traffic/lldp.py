@@ -3,7 +3,7 @@
 Each NIC has two packet sockets, for LLDP (ethertype 0x88cc) and for frames with an LLC header (CDP), and joins the
 multicast groups of both; promiscuous mode is not used. The kernel leaves the groups when the sockets are closed,
 however the process ends. Nothing is sent. It ends with the first frame of the last NIC, or after `seconds`. A NIC on
-which somebody floods other frames is given up, and that is told.
+which somebody floods other frames is given up, and that is reported.
 """
 
 from __future__ import annotations

@@ -143,8 +143,8 @@ def full_cpus(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Jud
             rest = f" at {units.percentage(thread.share)} of a core"
             possible.append(Phrase(f"thread {_thread(thread)} on {where}", rest))
         elif moving:
-            full = _cpus_full_at_times(result, load)
-            what = f"{where} CPU {full[0]} at times" if len(full) == 1 else f"{MOVING_THREAD} of {where}"
+            full = set(_full_cpus_of(_measured_windows(result, load)))
+            what = f"{where} CPU {full.pop()} at times" if len(full) == 1 else f"{MOVING_THREAD} of {where}"
             possible.append(Phrase(what, f" ({hottest} on average; {moving})"))
         else:
             excluded.append(hottest)
@@ -173,17 +173,16 @@ def _moving_text(result: Result, load: HostLoad) -> str:
 def _full_windows_text(result: Result, load: HostLoad) -> str:
     """``a CPU was full in 4 of 9 readings: CPU 0, CPU 2``: of those in the measured seconds; "": in none."""
     measured = _measured_windows(result, load)
-    full = [window for window in measured if window.hottest_busy >= BUSY_CPU_SHARE]
+    full = _full_cpus_of(measured)
     if not full:
         return ""
-    names = ", ".join(f"CPU {cpu}" for cpu in _cpus_full_at_times(result, load))
+    names = ", ".join(f"CPU {cpu}" for cpu in sorted(set(full)))
     return f"a CPU was full in {len(full)} of {count_noun(len(measured), 'reading')}: {names}"
 
 
-def _cpus_full_at_times(result: Result, load: HostLoad) -> list[int]:
-    """CPUs that were full in some of the readings."""
-    windows = _measured_windows(result, load)
-    return sorted({window.hottest for window in windows if window.hottest_busy >= BUSY_CPU_SHARE})
+def _full_cpus_of(windows: Iterable[Busy]) -> list[int]:
+    """The hottest CPU of each reading in which it was full."""
+    return [window.hottest for window in windows if window.hottest_busy >= BUSY_CPU_SHARE]
 
 
 def _measured_windows(result: Result, load: HostLoad) -> list[Busy]:

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 import msgspec
@@ -243,6 +243,9 @@ class Reading:
     """Why `cpus` is empty."""
 
 
+Numbered = TypeVar("Numbered", Port, World)
+
+
 def reading_steps(value: object, cpus: int | None) -> Steps[Reading]:
     """A reading from parsed JSON. `cpus`: number of pCPUs, without which the list of them cannot be told from their
     sum, the last element of it. Raises BadOutput."""
@@ -250,25 +253,27 @@ def reading_steps(value: object, cpus: int | None) -> Steps[Reading]:
     sample = fields(samples[-1]) if isinstance(samples, list) and samples else {}
     if not sample:
         raise BadOutput("no statistics")
-    ports, worlds = dict[int, Port](), dict[int, World]()
-    for number, one in enumerate(_entries(sample.get("ports"))):
-        if number % STEP_RECORDS == 0:
-            yield
-        port = _port(one)
-        if port is not None:
-            ports[port.number] = port
-        if len(ports) > MAX_LINKS:
-            raise BadOutput(f"more than {MAX_LINKS} ports")
-    for number, one in enumerate([*_entries(sample.get("vcpus")), *_entries(sample.get("sys"))]):
-        if number % STEP_RECORDS == 0:
-            yield
-        world = _world(one)
-        if world is not None:
-            worlds[world.number] = world
-        if len(worlds) > MAX_THREADS:
-            raise BadOutput(f"more than {MAX_THREADS} worlds")
+    ports = yield from _by_number(_entries(sample.get("ports")), _port, MAX_LINKS, "ports")
+    worlds_of_both = chain(_entries(sample.get("vcpus")), _entries(sample.get("sys")))
+    worlds = yield from _by_number(worlds_of_both, _world, MAX_THREADS, "worlds")
     used, problem = _cpus(fields(sample.get("cpu")), cpus)
     return Reading(rate_of(sample.get("interval"), 3600), tuple(ports.values()), worlds, used, problem)
+
+
+def _by_number(
+    values: Iterable[object], parse: Callable[[object], Numbered | None], limit: int, what: str
+) -> Steps[dict[int, Numbered]]:
+    """Number → port or world, of those that are valid. Raises BadOutput when there are more than `limit`."""
+    found: dict[int, Numbered] = {}
+    for place, value in enumerate(values):
+        if place % STEP_RECORDS == 0:
+            yield
+        parsed = parse(value)
+        if parsed is not None:
+            found[parsed.number] = parsed
+        if len(found) > limit:
+            raise BadOutput(f"more than {limit} {what}")
+    return found
 
 
 def _entries(value: object) -> Iterator[object]:

@@ -13,11 +13,12 @@ from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC_IFINDEX, SEVERITIES_WORST_FIRST, HostNow, NicRow, overview
 from nictop.model.devices.pairs import Pairs, pairs, peers
 from nictop.model.devices.row_filter import row_filter
-from nictop.model.facts import clean, fit, width, wrap
+from nictop.model.facts import fit, width, wrap
 from nictop.model.facts.pairs import netdev_names, pair_facts
 from nictop.model.snapshot import Snapshot, has_platform
 from nictop.model.text.words import NOT_READ_YET
 from nictop.rules import Diagnosis
+from nictop.rules.wording import first_names
 from nictop.tui.keys import shown_key
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine, section_line
@@ -28,8 +29,6 @@ from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.devices.table import device_findings
 
 FILTER_HINT = "filter: ens3  driver:virtio  drops>0  drops/s>0  !host:pve  address:192.0.2.0/24"
-MAX_UNREAD_NAMES = 3
-"""Of hosts in a line."""
 MAX_FACT_ROWS = 6
 """Rows for what belongs to the chosen NIC."""
 MIN_TABLE_ROWS = 7
@@ -235,10 +234,7 @@ class OverviewView(WhileOpen, Container):
             return "no other host is watched"
         unread = [name for name, status in self._statuses.items() if status]
         if unread:
-            names = ", ".join(map(clean, unread[:MAX_UNREAD_NAMES]))
-            if len(unread) > MAX_UNREAD_NAMES:
-                names += f" and {len(unread) - MAX_UNREAD_NAMES} more"
-            return f"what it is connected to is not known yet; not read: {names}"
+            return f"what it is connected to is not known yet; not read: {first_names(unread)}"
         return "no peer found on other hosts"
 
     def _wrapped(self, text: str, cells: int) -> tuple[str, ...]:
